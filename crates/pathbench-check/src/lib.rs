@@ -3,6 +3,7 @@
 //! Pure: it never changes the host, opens a socket, runs a program or reads a clock. `pathbench-host` reads the facts,
 //! `pathbench-traffic` probes the server, and `crates/pathbench` prints the findings.
 
+mod address;
 pub mod buffers;
 pub mod facts;
 pub mod finding;

@@ -13,6 +13,7 @@ pub mod counters;
 pub mod device;
 pub mod egress;
 pub mod firewall;
+pub mod hop_probe;
 pub mod iproute;
 pub mod kernel;
 pub mod leases;

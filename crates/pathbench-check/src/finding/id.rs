@@ -59,6 +59,9 @@ finding_ids! {
     EndpointFlags:
         "MPTCP endpoints with neither `subflow` nor `signal`: the path manager neither opens subflows from them \
          nor announces them.",
+    AnnouncedAddress:
+        "Addresses that this host announces to its clients (endpoints with `signal`), where programs of this host listen with \
+         MPTCP: private ones behind NAT, and those without a listening MPTCP socket.",
     MptcpLimits:
         "The path manager's limits (`ip mptcp limits`). With `subflows` 0 a connection has its initial subflow \
          only; a limit below the number of paths leaves paths unused.",
@@ -126,6 +129,9 @@ finding_ids! {
     PathFamily:
         "Interfaces with one address family only, in which the server has no address. MPTCP combines the \
          families only if the server announces its other address (ADD_ADDR).",
+    ServerListener:
+        "The server's listening sockets. A join arrives at the port of a listener, also at an announced address: without \
+         one the kernel answers it with a reset.",
     ServerLimits:
         "The server's limit of subflows per connection. It rejects joins beyond it (MPJoinRejected).",
     PathMpJoin:

@@ -1,10 +1,11 @@
 //! Facts about a server and the paths to it, as probes measured them.
 
+use super::evidence::{Attempt, Counters};
+use super::hops::PathHops;
 use crate::buffers::BufferLimits;
 use pathbench_record::mptcp::remedy::PathManagerState;
 use pathbench_record::network::AddressFamily;
 use pathbench_record::sample::PathState;
-use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
 /// A path carries data from this share of the bytes on.
@@ -26,6 +27,8 @@ pub struct ServerFacts {
     pub other_family: Vec<(String, AddressFamily)>,
     /// Transfers over all paths, each with another initial path.
     pub transfers: Vec<Transfer>,
+    /// The server answered over plain TCP, and refused a later connection over the same path.
+    pub closes_listener: bool,
     /// The limits of this host's socket buffers; `None` if they could not be read.
     pub buffers: Option<BufferLimits>,
     /// The objects that were not examined, and why: a sentence each.
@@ -45,9 +48,15 @@ pub struct PathProbe {
     pub name: String,
     pub interface: String,
     pub local: IpAddr,
+    /// All addresses of the interface in the subnet of `local`, temporary ones included.
+    pub addresses: Vec<IpAddr>,
     pub server: SocketAddr,
     /// Its MPTCP endpoint has the flag `backup`.
     pub backup: bool,
+    /// One of its addresses is an MPTCP endpoint with `subflow` or `fullmesh`.
+    pub has_endpoint: bool,
+    /// A VPN or another tunnel.
+    pub is_tunnel: bool,
     /// A transfer over plain TCP.
     pub tcp: Ending,
     /// As the transfers over plain TCP measured them.
@@ -56,6 +65,8 @@ pub struct PathProbe {
     pub mptcp: Option<MptcpProbe>,
     pub udp: Vec<UdpProbe>,
     pub mtu: Option<MtuProbe>,
+    /// Where MPTCP options are lost; absent where none is.
+    pub hops: Option<PathHops>,
     /// The commands that make packets from its address leave by its interface.
     pub source_route: Vec<String>,
 }
@@ -112,10 +123,20 @@ pub struct MptcpProbe {
     pub client: ClientEnd,
     /// Absent where the server reported nothing.
     pub server: Option<ServerEnd>,
-    pub client_rises: Rises,
-    /// Absent where the server does not report its counters.
-    pub server_rises: Option<Rises>,
+    pub counters: Counters,
     pub subflows: Vec<Subflow>,
+    /// Sockets to the server that the kernel destroyed meanwhile.
+    pub attempts: Vec<Attempt>,
+    /// Plain TCP to the addresses of failed joins, over the path of each and while the connection was open.
+    pub plain: Vec<PlainProbe>,
+}
+
+/// A connection over plain TCP.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlainProbe {
+    pub local: IpAddr,
+    pub remote: SocketAddr,
+    pub ending: Ending,
 }
 
 /// The connection at the client (`TCP_IS_MPTCP`, `MPTCP_INFO`).
@@ -139,27 +160,6 @@ pub enum ServerEnd {
     /// An MPTCP listener received a SYN without `MP_CAPABLE`.
     PlainSyn,
     FellBack,
-}
-
-/// By how much the counters of `MPTcpExt` rose during a probe. They count all connections of the network namespace:
-/// only a counter that did not rise is certain.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Rises(pub BTreeMap<String, u64>);
-
-impl Rises {
-    pub fn rise(&self, name: &str) -> u64 {
-        self.0.get(name).copied().unwrap_or_default()
-    }
-
-    pub fn rose(&self, name: &str) -> bool {
-        self.rise(name) > 0
-    }
-
-    /// Those of `names` that rose: `MPRstTx +1, DssFallback +1`.
-    pub fn list(&self, names: &[&str]) -> String {
-        let rose = names.iter().filter(|name| self.rose(name));
-        rose.map(|name| format!("{name} +{}", self.rise(name))).collect::<Vec<_>>().join(", ")
-    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -209,7 +209,7 @@ pub struct Transfer {
 
 impl Transfer {
     pub fn subflows(&self, path: &PathProbe) -> impl Iterator<Item = &Subflow> {
-        self.probe.subflows.iter().filter(|subflow| subflow.local.ip() == path.local)
+        self.probe.subflows.iter().filter(|subflow| path.has_address(subflow.local.ip()))
     }
 
     /// The bytes that this host sent; where it sent none, those that it received.
@@ -221,11 +221,17 @@ impl Transfer {
     }
 }
 
+impl PathProbe {
+    pub fn has_address(&self, address: IpAddr) -> bool {
+        address == self.local || self.addresses.contains(&address)
+    }
+}
+
 impl ServerFacts {
     /// The path of a subflow's packets: the one of the interface by which they leave, which their address does not determine.
     pub fn path_of(&self, subflow: &Subflow) -> Option<&PathProbe> {
         let local = subflow.local.ip();
-        let of_address = self.paths.iter().find(|path| path.local == local);
+        let of_address = self.paths.iter().find(|path| path.has_address(local));
         let Some(interface) = &subflow.interface else { return of_address };
         let by_interface = |path: &&PathProbe| path.interface == *interface;
         let of_family = |path: &&PathProbe| path.local.is_ipv4() == local.is_ipv4();

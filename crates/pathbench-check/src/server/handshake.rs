@@ -1,5 +1,7 @@
 //! `MP_CAPABLE` and the first data of an MPTCP connection on one path (RFC 8684, sections 3.1 and 3.3).
 
+use super::cause::{Cause, Suspects};
+use super::evidence::{End, PathCounters, Unattributed};
 use super::facts::{ClientEnd, Ending, MptcpProbe, PathProbe, ServerEnd, ServerFacts, ServerKind};
 use crate::finding::{Finding, FindingId};
 
@@ -21,6 +23,8 @@ pub(super) const CHECKSUM: [&str; 5] =
 
 const FALLBACK_MEANING: &str = "Connections that begin on this path are plain TCP and use this path only.";
 const PATH_REMEDY: &str = "begin connections on another path (prefer its route), or have the operator of the middlebox pass TCP option 30";
+/// The server's own firewall is examined before a middlebox is.
+pub(super) const SERVER_FIREWALL: &str = "on the server, as root: pathbench check names the rules of its own firewall that remove or drop MPTCP options";
 
 pub(super) fn findings(facts: &ServerFacts, path: &PathProbe) -> Option<Finding> {
     let probe = path.mptcp.as_ref()?;
@@ -37,98 +41,229 @@ pub(super) fn findings(facts: &ServerFacts, path: &PathProbe) -> Option<Finding>
             "Plain TCP shows altered bytes on no path: this host cannot tell whether a middlebox changes only MPTCP, or the kernel \
              of either end loses bytes while a subflow joins.",
         )),
-        (_, ClientEnd::Unopened) => Some(unopened(path, probe)),
-        (_, ClientEnd::Tcp) => Some(fallback(facts, probe)),
-        (_, ClientEnd::FellBack) => Some(later(probe)),
         (Ending::Complete, ClientEnd::Mptcp) => {
             let found = format!("MP_CAPABLE and DSS pass between {} and {}", path.local, path.server);
             Some(Finding::ok(FindingId::PathMpCapable, found))
         }
-        (_, ClientEnd::Mptcp) => path.tcp.is_complete().then(|| later(probe)),
+        (_, ClientEnd::Mptcp) if !path.tcp.is_complete() => None,
+        (_, ClientEnd::Tcp) if probe.server == Some(ServerEnd::TcpListener) => {
+            Some(server_without_mptcp(facts))
+        }
+        _ => Some(failure(facts, path, probe)),
     };
     found.map(|finding| if finding.subject.is_some() { finding } else { finding.with_subject(&path.name) })
 }
 
-/// The rise of a counter at the server, if the server reports it.
-fn at_server(probe: &MptcpProbe, name: &str) -> Option<u64> {
-    probe.server_rises.as_ref().map(|rises| rises.rise(name))
-}
-
-fn capable(found: impl Into<String>) -> Finding {
-    Finding::problem(FindingId::PathMpCapable, found, FALLBACK_MEANING).with_step(PATH_REMEDY)
-}
-
-fn unopened(path: &PathProbe, probe: &MptcpProbe) -> Finding {
-    let reset = matches!(probe.ending, Ending::Reset(_));
-    let found = match (reset, at_server(probe, "MPCapableSYNRX")) {
-        (true, Some(0)) => {
-            format!(
-                "a middlebox answers the SYN with MP_CAPABLE from {} with RST; plain TCP connects",
-                path.local
-            )
-        }
-        (true, _) => {
-            format!("the SYN with MP_CAPABLE from {} is answered with RST; plain TCP connects", path.local)
-        }
-        (false, Some(0)) => {
-            format!(
-                "the path drops the SYN with MP_CAPABLE from {} (MPCapableSYNRX did not rise at the server)",
-                path.local
-            )
-        }
-        (false, Some(_)) => format!(
-            "the path drops the SYN/ACK with MP_CAPABLE to {}: the server received the SYN (MPCapableSYNRX), plain TCP connects",
-            path.local
-        ),
-        (false, None) => {
-            format!(
-                "no connection with MP_CAPABLE opens from {}, plain TCP connects: the SYN or the SYN/ACK is dropped",
-                path.local
-            )
-        }
+/// Whether the SYN with `MP_CAPABLE` of a path, or the answer, is lost or changed.
+pub(super) fn loses_capable(path: &PathProbe) -> bool {
+    let is_lost = |probe: &MptcpProbe| {
+        let is_banned = |counters: PathCounters<'_>| counters.rose_at_client("MPCapableSYNTXDisabled");
+        matches!(probe.client, ClientEnd::Unopened | ClientEnd::Tcp)
+            && probe.server != Some(ServerEnd::TcpListener)
+            && !probe.counters.of_handshake().is_ok_and(is_banned)
     };
-    Finding { meaning: "MPTCP sockets cannot connect over this path at all.".to_owned(), ..capable(found) }
+    path.tcp.is_complete() && path.mptcp.as_ref().is_some_and(is_lost)
 }
 
-/// The connection was plain TCP from the beginning.
-fn fallback(facts: &ServerFacts, probe: &MptcpProbe) -> Finding {
-    let client = &probe.client_rises;
-    if client.rose("MPCapableSYNTXDisabled") && !client.rose("MPCapableSYNTX") {
-        return banned(facts);
+/// A handshake that failed, or first data that did not pass.
+fn failure(facts: &ServerFacts, path: &PathProbe, probe: &MptcpProbe) -> Finding {
+    let counters = match probe.counters.of_handshake() {
+        Ok(counters) => counters,
+        Err(why) => return not_attributed(FindingId::PathMpCapable, path, probe.ending.message(), why),
+    };
+    let handshake = Handshake { facts, path, probe, counters, culprit: Culprit::find(facts, path) };
+    match probe.client {
+        ClientEnd::Unopened => handshake.unopened(),
+        ClientEnd::Tcp => handshake.fallback(),
+        ClientEnd::FellBack | ClientEnd::Mptcp => handshake.later(),
     }
-    if probe.server == Some(ServerEnd::TcpListener) {
-        return server_without_mptcp(facts);
+}
+
+/// The counters show no cause, because other connections raised them.
+pub(super) fn not_attributed(id: FindingId, path: &PathProbe, result: &str, why: Unattributed) -> Finding {
+    let why = match why {
+        Unattributed::NoSubflow => "the kernel listed no subflow".to_owned(),
+        Unattributed::OtherTraffic(why) => why,
+    };
+    Finding::problem(
+        id,
+        format!(
+            "MPTCP between {} and {} fails ({result}); the cause is not attributed: {why}",
+            path.local, path.server
+        ),
+        "The kernel's counters count all connections of the network namespace.",
+    )
+    .with_step("repeat the check while no other program opens MPTCP connections")
+}
+
+/// The object to which a lost option is attributed.
+struct Culprit {
+    cause: Cause,
+}
+
+impl Culprit {
+    fn find(facts: &ServerFacts, path: &PathProbe) -> Self {
+        let works = |other: &&PathProbe| {
+            other.name != path.name
+                && other.server == path.server
+                && other.mptcp.as_ref().is_some_and(|probe| probe.client == ClientEnd::Mptcp)
+        };
+        let suspects = Suspects {
+            listens: Some(path.tcp.is_complete()),
+            passes_elsewhere: facts.paths.iter().any(|other| works(&other)),
+            hops: path.hops.as_ref().map_or_else(Default::default, super::hops::PathHops::evidence),
+            ..Suspects::default()
+        };
+        Self { cause: suspects.cause() }
     }
-    let received = at_server(probe, "MPCapableSYNRX");
-    if client.rose("MPCapableSYNTXDrop") {
-        let part = if received.is_some_and(|rise| rise > 0) { "SYN/ACK" } else { "SYN" };
-        let finding = capable(format!(
-            "the path drops the {part} with MP_CAPABLE; the kernel connects without it afterwards (MPCapableSYNTXDrop)"
-        ));
-        if !client.rose("Blackhole") {
-            return finding;
+
+    const fn noun(&self) -> &'static str {
+        match self.cause {
+            Cause::Path => "the path",
+            Cause::Server => "the server's own firewall or the last router before it",
+            _ => "the server's own firewall or the path",
         }
-        let meaning = format!(
-            "{} The kernel's detection of black holes now keeps MPTCP off in this network namespace \
-             (net.mptcp.blackhole_timeout).",
-            finding.meaning
-        );
-        return Finding { meaning, ..finding }.with_step(LIFT);
     }
-    match (received, probe.server) {
-        (Some(0), _) => capable(
-            "the path removes MP_CAPABLE from the SYN: the server's listener has MPTCP and received none (MPCapableSYNRX \
-             did not rise)",
-        ),
-        (Some(_), _) if client.rose("MPCapableFallbackSYNACK") => capable(format!(
-            "the path removes MP_CAPABLE from the SYN/ACK: the server received a SYN with it ({}), this host no answer with \
-             it (MPCapableFallbackSYNACK); or from the SYN, if the server received another client's",
-            server_list(probe, &["MPCapableSYNRX", "MPCapableFallbackACK"])
-        )),
-        (_, Some(ServerEnd::PlainSyn | ServerEnd::FellBack)) => capable(
-            "the path removes MP_CAPABLE from the SYN or the SYN/ACK: the server's listener has MPTCP, the connection has not",
-        ),
-        _ => unknown(facts),
+
+    fn finding(&self, path: &PathProbe, found: &str, meaning: &str) -> Finding {
+        let meaning = match &path.hops {
+            Some(hops) => format!("{meaning} {}", hops.describe()),
+            None => meaning.to_owned(),
+        };
+        let finding = Finding::problem(FindingId::PathMpCapable, found, meaning);
+        if self.cause == Cause::Path {
+            return finding.with_step(PATH_REMEDY);
+        }
+        finding.with_step(SERVER_FIREWALL).with_step(PATH_REMEDY)
+    }
+}
+
+struct Handshake<'a> {
+    facts: &'a ServerFacts,
+    path: &'a PathProbe,
+    probe: &'a MptcpProbe,
+    counters: PathCounters<'a>,
+    culprit: Culprit,
+}
+
+impl Handshake<'_> {
+    /// The rise of a counter at the server, if the server reports it.
+    fn at_server(&self, name: &str) -> Option<u64> {
+        self.counters.rise(End::Server, name)
+    }
+
+    fn capable(&self, found: &str) -> Finding {
+        self.culprit.finding(self.path, found, FALLBACK_MEANING)
+    }
+
+    fn unopened(&self) -> Finding {
+        let (path, noun) = (self.path, self.culprit.noun());
+        let reset = matches!(self.probe.ending, Ending::Reset(_));
+        let local = path.local;
+        let found = match (reset, self.at_server("MPCapableSYNRX")) {
+            (true, Some(0)) => {
+                format!("{noun} answers the SYN with MP_CAPABLE from {local} with RST; plain TCP connects")
+            }
+            (true, _) => {
+                format!("the SYN with MP_CAPABLE from {local} is answered with RST; plain TCP connects")
+            }
+            (false, Some(0)) => format!(
+                "{noun} drops the SYN with MP_CAPABLE from {local} (MPCapableSYNRX did not rise at the server)"
+            ),
+            (false, Some(_)) => format!(
+                "{noun} drops the SYN/ACK with MP_CAPABLE to {local}: the server received the SYN (MPCapableSYNRX), plain TCP \
+                 connects"
+            ),
+            (false, None) => format!(
+                "no connection with MP_CAPABLE opens from {local}, plain TCP connects: the SYN or the SYN/ACK is dropped"
+            ),
+        };
+        self.culprit.finding(path, &found, "MPTCP sockets cannot connect over this path at all.")
+    }
+
+    /// The connection was plain TCP from the beginning.
+    fn fallback(&self) -> Finding {
+        let (counters, noun) = (&self.counters, self.culprit.noun());
+        if counters.rose_at_client("MPCapableSYNTXDisabled") && !counters.rose_at_client("MPCapableSYNTX") {
+            return banned(self.facts);
+        }
+        let received = self.at_server("MPCapableSYNRX");
+        if counters.rose_at_client("MPCapableSYNTXDrop") {
+            let part = if received.is_some_and(|rise| rise > 0) { "SYN/ACK" } else { "SYN" };
+            let finding = self.capable(&format!(
+                "{noun} drops the {part} with MP_CAPABLE; the kernel connects without it afterwards (MPCapableSYNTXDrop)"
+            ));
+            if !self.probe.counters.has_detected_black_hole() {
+                return finding;
+            }
+            let meaning = format!(
+                "{} The kernel's detection of black holes now keeps MPTCP off in this network namespace \
+                 (net.mptcp.blackhole_timeout).",
+                finding.meaning
+            );
+            return Finding { meaning, ..finding }.with_step(LIFT);
+        }
+        match (received, self.probe.server) {
+            (Some(0), _) => self.capable(&format!(
+                "{noun} removes MP_CAPABLE from the SYN: the server's listener has MPTCP and received none (MPCapableSYNRX \
+                 did not rise)"
+            )),
+            (Some(_), _) if counters.rose_at_client("MPCapableFallbackSYNACK") => self.capable(&format!(
+                "{noun} removes MP_CAPABLE from the SYN/ACK: the server received a SYN with it ({}), this host no answer with \
+                 it (MPCapableFallbackSYNACK); or from the SYN, if the server received another client's",
+                counters.list_at(End::Server, &["MPCapableSYNRX", "MPCapableFallbackACK"])
+            )),
+            (_, Some(ServerEnd::PlainSyn | ServerEnd::FellBack)) => self.capable(&format!(
+                "{noun} removes MP_CAPABLE from the SYN or the SYN/ACK: the server's listener has MPTCP, the connection has not"
+            )),
+            _ => self.unknown(),
+        }
+    }
+
+    /// Only the client's end is known: a plain SYN/ACK is the answer of a server without MPTCP, and of one behind a
+    /// middlebox.
+    fn unknown(&self) -> Finding {
+        let (facts, path) = (self.facts, self.path);
+        let works = |other: &&PathProbe| {
+            let is_mptcp = |probe: &MptcpProbe| probe.client == ClientEnd::Mptcp;
+            other.name != path.name && other.mptcp.as_ref().is_some_and(is_mptcp)
+        };
+        if let Some(other) = facts.paths.iter().find(works) {
+            let noun = self.culprit.noun();
+            let over = &other.name;
+            return self.capable(&format!(
+                "{noun} removes MP_CAPABLE: the same server negotiates MPTCP over {over}"
+            ));
+        }
+        if self.culprit.cause == Cause::Path {
+            return self.capable("the path removes MP_CAPABLE from the SYN");
+        }
+        server_or_path(facts, path)
+    }
+
+    /// MPTCP was negotiated, and the first data did not pass as MPTCP.
+    fn later(&self) -> Finding {
+        let counters = &self.counters;
+        let checksums = counters.list(&CHECKSUM);
+        if !checksums.is_empty() {
+            return altered(format!("DSS checksums fail on this path ({checksums})"));
+        }
+        if counters.rose_at_client("MPCapableDataFallback")
+            && self.at_server("MPCapableFallbackACK").is_some_and(|rise| rise > 0)
+        {
+            return self.capable(&format!(
+                "{} removes MP_CAPABLE from the third ACK: MPTCP after connect, plain TCP after the reply ({})",
+                self.culprit.noun(),
+                counters.list(&["MPCapableDataFallback", "MPCapableFallbackACK"])
+            ));
+        }
+        let evidence = counters.list(&MAPPING);
+        let evidence = if evidence.is_empty() { String::new() } else { format!(" ({evidence})") };
+        let result = match &self.probe.ending {
+            Ending::Complete => "the connection continues as plain TCP",
+            ending => ending.message(),
+        };
+        dss(format!("MPTCP is negotiated on this path, and its data does not pass: {result}{evidence}"))
     }
 }
 
@@ -138,7 +273,7 @@ const LIFT: &str = "sysctl -w net.mptcp.blackhole_timeout=$(sysctl -n net.mptcp.
 /// The kernel opens no MPTCP connection after it has detected a path that drops SYN packets with `MP_CAPABLE`.
 fn banned(facts: &ServerFacts) -> Finding {
     let detects =
-        |path: &&PathProbe| path.mptcp.as_ref().is_some_and(|probe| probe.client_rises.rose("Blackhole"));
+        |path: &&PathProbe| path.mptcp.as_ref().is_some_and(|probe| probe.counters.has_detected_black_hole());
     if let Some(path) = facts.paths.iter().find(detects) {
         let name = &path.name;
         let reason = format!(
@@ -155,15 +290,8 @@ fn banned(facts: &ServerFacts) -> Finding {
     .with_step(LIFT)
 }
 
-/// Only the client's end is known: a plain SYN/ACK is the answer of a server without MPTCP, and of one behind a middlebox.
-fn unknown(facts: &ServerFacts) -> Finding {
-    let works = |path: &&PathProbe| path.mptcp.as_ref().is_some_and(|probe| probe.client == ClientEnd::Mptcp);
-    if let Some(other) = facts.paths.iter().find(works) {
-        let other = &other.name;
-        return capable(format!(
-            "the path removes MP_CAPABLE: the same server negotiates MPTCP over {other}"
-        ));
-    }
+/// A plain SYN/ACK, and nothing that tells a server without MPTCP from a middlebox.
+fn server_or_path(facts: &ServerFacts, path: &PathProbe) -> Finding {
     let kind = match facts.kind {
         ServerKind::Pathbench => "an older Pathbench server, which reports no counters",
         ServerKind::Other => "no Pathbench server",
@@ -173,7 +301,8 @@ fn unknown(facts: &ServerFacts) -> Finding {
         format!("{} answers MP_CAPABLE with plain TCP (MPCapableFallbackSYNACK)", facts.server),
         format!(
             "The server has no MPTCP, or the paths remove MP_CAPABLE. The two look alike at this end, and the server \
-             is {kind}."
+             is {kind}.{}",
+            path.hops.as_ref().map(|hops| format!(" {}", hops.describe())).unwrap_or_default()
         ),
     )
     .with_subject(&facts.server)
@@ -192,35 +321,12 @@ fn server_without_mptcp(facts: &ServerFacts) -> Finding {
     .with_step("on the server: restart the program, with MPTCP sockets (pathbench serve opens them by itself)")
 }
 
-/// MPTCP was negotiated, and the first data did not pass as MPTCP.
-fn later(probe: &MptcpProbe) -> Finding {
-    let checksums = both(probe, &CHECKSUM);
-    if !checksums.is_empty() {
-        return altered(format!("DSS checksums fail on this path ({checksums})"));
-    }
-    if probe.client_rises.rose("MPCapableDataFallback")
-        && at_server(probe, "MPCapableFallbackACK").is_some_and(|rise| rise > 0)
-    {
-        return capable(format!(
-            "the path removes MP_CAPABLE from the third ACK: MPTCP after connect, plain TCP after the reply ({})",
-            both(probe, &["MPCapableDataFallback", "MPCapableFallbackACK"])
-        ));
-    }
-    let evidence = both(probe, &MAPPING);
-    let evidence = if evidence.is_empty() { String::new() } else { format!(" ({evidence})") };
-    let result = match &probe.ending {
-        Ending::Complete => "the connection continues as plain TCP",
-        ending => ending.message(),
-    };
-    dss(format!("MPTCP is negotiated on this path, and its data does not pass: {result}{evidence}"))
-}
-
 pub(super) fn dss(found: String) -> Finding {
     Finding::problem(
         FindingId::PathDss,
         found,
-        "A middlebox removes or changes the DSS option after the handshake: connections that begin on this path stall or \
-         fall back, and subflows on it are reset. Plain TCP works.",
+        "A middlebox, or a rule of the server's own firewall, removes or changes the DSS option after the handshake: \
+         connections that begin on this path stall or fall back, and subflows on it are reset. Plain TCP works.",
     )
     .with_step("do not use this path for MPTCP: delete the endpoint of its address (ip mptcp endpoint show)")
     .with_step("have the operator of the middlebox pass TCP option 30")
@@ -235,15 +341,4 @@ pub(super) fn altered(found: String) -> Finding {
     )
     .with_step("encrypt the traffic (TLS), so that the middlebox cannot change it")
     .with_step("sysctl -w net.mptcp.checksum_enabled=1 on either end, so that MPTCP detects it")
-}
-
-fn server_list(probe: &MptcpProbe, names: &[&str]) -> String {
-    probe.server_rises.as_ref().map(|rises| rises.list(names)).unwrap_or_default()
-}
-
-/// The counters that rose at either end: `client MPRstTx +1; server DssFallback +1`.
-pub(super) fn both(probe: &MptcpProbe, names: &[&str]) -> String {
-    let ends = [("client", probe.client_rises.list(names)), ("server", server_list(probe, names))];
-    let rose = ends.into_iter().filter(|(_, list)| !list.is_empty());
-    rose.map(|(end, list)| format!("{end} {list}")).collect::<Vec<_>>().join("; ")
 }

@@ -1,13 +1,18 @@
 //! Facts about a server and the paths to it → findings.
 
+pub mod announced;
 mod buffers;
+pub mod cause;
+pub mod evidence;
 pub mod facts;
 mod handshake;
+pub mod hops;
 mod joins;
 mod paths;
 
 use crate::finding::{Finding, FindingId};
 use facts::{Ending, ServerEnd, ServerFacts, ServerKind};
+use pathbench_host::hop_probe::SynOption;
 
 /// The findings of the server and of each path, in no particular order.
 pub fn findings(facts: &ServerFacts) -> Vec<Finding> {
@@ -29,6 +34,15 @@ pub fn findings(facts: &ServerFacts) -> Vec<Finding> {
         found.extend(joins::other_family(facts));
     }
     found.into_iter().map(|finding| named(facts, finding)).collect()
+}
+
+/// The MPTCP option of a SYN that a path loses, whose hops are worth an examination.
+pub fn lost_option(facts: &ServerFacts, index: usize) -> Option<SynOption> {
+    let path = facts.paths.get(index)?;
+    if handshake::loses_capable(path) {
+        return Some(SynOption::MpCapable);
+    }
+    joins::loses_join(facts, path).then_some(SynOption::MpJoin)
 }
 
 /// The summary prints `found` without the subject, so that the path's name is part of it.
@@ -73,8 +87,20 @@ fn server(facts: &ServerFacts) -> Vec<Finding> {
             .with_subject(server),
         ),
     }
+    if facts.closes_listener {
+        found.push(
+            Finding::problem(
+                FindingId::ServerListener,
+                format!("{server} answered a connection, and refuses the next one: its listener is closed"),
+                "A join arrives at the port of a listening socket (RFC 8684, section 3.2): no connection to this server gets \
+                 another subflow, and MPTCP was not examined.",
+            )
+            .with_subject(server)
+            .with_step(CLOSED_LISTENER_REMEDY),
+        );
+    }
     let probes = || facts.paths.iter().filter_map(|path| path.mptcp.as_ref());
-    let reported = probes().any(|probe| probe.server_rises.is_some());
+    let reported = probes().any(|probe| probe.counters.has_server());
     if facts.kind == ServerKind::Pathbench && probes().any(|probe| probe.server.is_some()) && !reported {
         let reason = "the server reports no MPTCP counters: it runs an older Pathbench, or its kernel has none. Where an option \
                       was lost (SYN, SYN/ACK, join) remains unknown";
@@ -94,6 +120,9 @@ fn server(facts: &ServerFacts) -> Vec<Finding> {
     found.extend(left_out(facts));
     found
 }
+
+const CLOSED_LISTENER_REMEDY: &str =
+    "in the server's program: close the listening socket only when its last connection has ended";
 
 fn left_out(facts: &ServerFacts) -> impl Iterator<Item = Finding> {
     facts.left_out.iter().map(|reason| Finding::not_examined(FindingId::ServerProtocol, reason.clone()))

@@ -25,6 +25,8 @@ fn tcp(facts: &ServerFacts, path: &PathProbe) -> Option<Finding> {
         Ending::Altered(message) => altered(format!("plain TCP {ends}: {message}")),
         // The black hole is the cause.
         Ending::Stalled(_) if is_black_hole(path) => return None,
+        // The listener accepted another path's connection, and is closed.
+        Ending::Reset(_) if facts.closes_listener => return None,
         Ending::Reset(message) | Ending::NotConnected(message) => {
             let finding = problem(message.clone(), "The server is not reachable over this path.");
             finding.with_step(format!("ip route get {} from {}", path.server.ip(), path.local))

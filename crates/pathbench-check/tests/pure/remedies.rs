@@ -7,6 +7,7 @@ use pathbench_check::facts::HostFacts;
 use pathbench_check::finding::{Finding, Level};
 use pathbench_check::host::findings;
 use pathbench_check::server;
+use pathbench_check::server::evidence::Counters;
 use pathbench_host::mptcp::{EndpointFlags, MptcpEndpoint, MptcpLimits};
 use pathbench_host::netlink::InterfaceAddress;
 use std::net::IpAddr;
@@ -134,7 +135,7 @@ fn announced_addresses_that_are_ignored_are_the_problem() {
     facts.paths.truncate(1);
     facts.transfers.truncate(1);
     facts.path_manager.limits = Some(MptcpLimits { subflows: 2, add_addr_accepted: 0 });
-    facts.transfers[0].probe.client_rises = rises(&["AddAddr", "EchoAddTx"]);
+    facts.transfers[0].probe.counters = Counters::new(rises(&["AddAddr", "EchoAddTx"]), None, 1);
     facts.transfers[0].probe.subflows.truncate(1);
     let found = server::findings(&facts);
     let found = found.iter().find(|one| one.id.name() == "mptcp-limits").unwrap();
@@ -159,10 +160,11 @@ fn announced_addresses_that_are_ignored_are_the_problem() {
 fn a_join_that_is_not_attempted_has_a_remedy_against_what_is_in_force() {
     let mut facts = sound();
     for transfer in &mut facts.transfers {
-        transfer.probe.client_rises = rises(&["MPCapableSYNTX"]);
+        transfer.probe.counters = Counters::new(rises(&["MPCapableSYNTX"]), None, 1);
         transfer.probe.subflows.truncate(1);
     }
     let local = facts.paths[1].local;
+    facts.paths[1].has_endpoint = false;
     facts.path_manager.limits = Some(MptcpLimits { subflows: 4, add_addr_accepted: 4 });
     facts.path_manager.endpoints =
         vec![MptcpEndpoint { flags: SIGNAL, ..endpoint(2, &local.to_string(), None) }];

@@ -12,6 +12,7 @@ mod counters;
 mod firewall;
 mod firewall_rules;
 mod fuzz_bodies;
+mod hop_probe;
 mod journal;
 mod leases;
 mod link_events;

@@ -75,6 +75,7 @@ pub fn builtin() -> &'static [Builtin] {
         "broken-mtu",
         "broken-small-buffers",
         "broken-address-family",
+        "broken-nat-announcement",
         "broken-foreign-endpoints",
         "broken-unconfigured",
     ]

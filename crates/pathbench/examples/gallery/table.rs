@@ -318,6 +318,11 @@ const FAULTS: &[Entry] = &[
         "An IPv6-only path is of no use to a connection by IPv4 as long as the server announces no IPv6 address: only wlan carries data.",
     ),
     Entry::new(
+        "broken-nat-announcement",
+        "timeline",
+        "The server announces an address that the client does not reach, and accepts joins to no other: only eth carries data.",
+    ),
+    Entry::new(
         "broken-foreign-endpoints",
         "timeline",
         "Two interfaces in one subnet answer for each other: the packets of the subflow on wlan0 do not return there, and only eth0 \

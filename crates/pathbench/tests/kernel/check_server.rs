@@ -19,7 +19,7 @@ use std::thread;
 const PARALLEL: usize = 3;
 
 /// Runs a program without any capability, as an ordinary user's program runs on a real host.
-const WITHOUT_CAPABILITIES: [&str; 4] =
+pub(crate) const WITHOUT_CAPABILITIES: [&str; 4] =
     ["setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"];
 
 /// Scenario, address of its server, and id and subject of the first problem.
@@ -38,26 +38,27 @@ const BROKEN: [(&str, &str, &str, Option<&str>); 15] = [
     ("broken-mtu", SERVER, "path-mtu", Some("wlan")),
     ("broken-small-buffers", SERVER, "tcp-buffers", None),
     ("broken-address-family", SERVER, "path-family", Some("lte")),
+    ("broken-nat-announcement", "198.51.100.2", "path-add-addr", Some("192.168.77.2")),
     ("broken-unconfigured", "10.0.0.2", "mptcp-endpoint", Some("eno2")),
 ];
 
-fn document(finished: &Finished) -> Value {
+pub(crate) fn document(finished: &Finished) -> Value {
     serde_json::from_str(&finished.stdout).unwrap_or_else(|error| panic!("{error}: {finished:#?}"))
 }
 
 /// `check` in a host of the lab, started by `prefix`.
-fn check(lab: &Lab, host: &str, prefix: &[&str], arguments: &[&str]) -> Finished {
+pub(crate) fn check(lab: &Lab, host: &str, prefix: &[&str], arguments: &[&str]) -> Finished {
     let program = binary();
     let check = [prefix, &[program.to_str().unwrap(), "check", "--json"], arguments].concat();
     finish(&mut lab.exec(host, &check))
 }
 
-fn of_level<'a>(document: &'a Value, level: &str) -> Vec<&'a Value> {
+pub(crate) fn of_level<'a>(document: &'a Value, level: &str) -> Vec<&'a Value> {
     let findings = document["findings"].as_array().unwrap();
     findings.iter().filter(|finding| finding["level"] == level).collect()
 }
 
-fn first_problem(document: &Value) -> (&str, Option<&str>) {
+pub(crate) fn first_problem(document: &Value) -> (&str, Option<&str>) {
     let problems = of_level(document, "problem");
     problems
         .first()
@@ -174,19 +175,17 @@ fn of_another_server_the_handshake_is_examined_and_the_rest_is_named() {
 }
 
 /// A server other than `pathbench serve`, in the host `server`; ends with the test.
-struct Task(Child);
+pub(crate) struct Task(Child);
 
 impl Task {
-    /// Waits until the task prints that it is listening.
     fn start(lab: &Lab, task: &str) -> Self {
+        Self::start_in(lab, &format!("check_server::{task}"))
+    }
+
+    /// Starts the ignored test `task`, and waits until it prints that it is listening.
+    pub(crate) fn start_in(lab: &Lab, task: &str) -> Self {
         let program = std::env::current_exe().unwrap();
-        let itself = [
-            program.to_str().unwrap(),
-            "--ignored",
-            "--exact",
-            "--nocapture",
-            &format!("check_server::{task}"),
-        ];
+        let itself = [program.to_str().unwrap(), "--ignored", "--exact", "--nocapture", task];
         let mut child = captured(&mut lab.exec("server", &itself));
         let lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
         assert!(lines.into_iter().any(|line| line.contains(LISTENING)), "{task} did not start");
@@ -201,7 +200,7 @@ impl Drop for Task {
     }
 }
 
-const LISTENING: &str = "listening";
+pub(crate) const LISTENING: &str = "listening";
 
 #[test]
 #[ignore = "a server of the other tests in a lab's host"]

@@ -5,6 +5,7 @@
 
 mod agent;
 mod check_server;
+mod check_suspects;
 mod command_line;
 mod compare;
 mod crash;

@@ -90,7 +90,8 @@ pub(crate) fn check(args: &CheckArgs, clock: &SharedClock) -> Result<Exit, Failu
     }
     let Some(server) = &args.server else {
         let facts = facts::read(&[], clock)?;
-        let findings = pathbench_check::host::findings(&facts);
+        let mut findings = pathbench_check::host::findings(&facts);
+        findings.extend(pathbench_check::server::announced::findings(&facts, &server::serving_sockets()));
         return finish(&facts, findings, args.json);
     };
     let target = server::ProbedServer::resolve(server, &args.connection)?;

@@ -79,6 +79,11 @@ broken! {
     the_client_has_no_endpoint, "broken-no-endpoint" => no_join;
     hosts_are_as_installed, "broken-unconfigured" => no_join;
     no_address_of_the_server_has_the_paths_ip_version, "broken-address-family" => no_join;
+    the_announced_address_is_not_reached, "broken-nat-announcement" => |measured| {
+        let run = measured.run("mptcp");
+        counters(run, &[(Client, "AddAddr"), (Client, "MPJoinSynTx")], &[(Client, "MPJoinSynAckRx")]);
+        assert!(!run.multipath.used, "{run:#?}");
+    };
     no_rule_selects_the_second_link, "broken-no-source-rule" => |measured| {
         let run = measured.run("mptcp");
         // The subflow is established and carries data, but not over its link: both subflows are one path.

@@ -2,14 +2,17 @@
 //! the findings.
 
 mod datagrams;
+mod hops;
 mod other;
 mod prober;
+mod serving;
 mod transfer;
+mod window;
 
 pub(super) use prober::ProbedServer;
+pub(super) use serving::serving_sockets;
 
 use crate::arguments::ServerArguments;
-use crate::client::network;
 use crate::live::LiveOutput;
 use crate::progress::ProgressDisplay;
 use pathbench_check::buffers::BufferLimits;
@@ -17,6 +20,7 @@ use pathbench_check::facts::HostFacts;
 use pathbench_check::server::facts::{
     ClientEnd, Ending, MptcpProbe, PathProbe, ServerFacts, ServerKind, Transfer,
 };
+use pathbench_host::netlink::InterfaceAddress;
 use pathbench_host::paths::{HostNetwork, ProbedPath};
 use pathbench_program::exit::Failure;
 use pathbench_record::network::AddressFamily;
@@ -82,12 +86,13 @@ impl ServerProber<'_> {
             paths: Vec::new(),
             transfers: Vec::new(),
             buffers: BufferLimits::from_facts(host),
+            closes_listener: false,
             left_out,
         };
-        let unproven = self.prove_identity(&mut paths)?;
+        let unproven = self.prove_identity(&mut paths, host)?;
         thread::scope(|scope| {
             let datagrams = scope.spawn(|| self.datagrams(&paths, host));
-            let examined = self.examine(&mut facts, &paths);
+            let examined = self.examine(&mut facts, &paths, host);
             let datagrams =
                 datagrams.join().map_err(|_| Failure::failed("a thread of the probes panicked"))?;
             for (path, (udp, mtu)) in facts.paths.iter_mut().zip(datagrams) {
@@ -98,22 +103,26 @@ impl ServerProber<'_> {
         if facts.kind == ServerKind::Pathbench {
             self.transfers(&mut facts);
         }
+        self.trace_hops(&mut facts);
         facts.paths.extend(unproven);
         Ok(facts)
     }
 
     /// Lets the server prove its identity on each path, where the user gave its fingerprint. Removes the paths on which it
     /// cannot be reached for that, and returns their probes.
-    fn prove_identity(&self, paths: &mut Vec<ProbedPath>) -> Result<Vec<PathProbe>, Failure> {
+    fn prove_identity(
+        &self,
+        paths: &mut Vec<ProbedPath>,
+        host: &HostFacts,
+    ) -> Result<Vec<PathProbe>, Failure> {
         let Some(fingerprint) = self.fingerprint else { return Ok(Vec::new()) };
-        let backups = network::backup_endpoints();
         let (mut proven, mut unproven) = (Vec::new(), Vec::new());
         for path in paths.drain(..) {
             match self.authenticate(&path, fingerprint)? {
                 Ending::Complete => proven.push(path),
                 ending => {
                     self.progress.line(format_args!("{}: TLS: {}", path.name, ending.message()));
-                    unproven.push(path_probe(&path, &backups, ending));
+                    unproven.push(path_probe(&path, host, ending));
                 }
             }
         }
@@ -122,8 +131,12 @@ impl ServerProber<'_> {
     }
 
     /// TCP and the handshake of MPTCP on each path.
-    fn examine(&self, facts: &mut ServerFacts, paths: &[ProbedPath]) -> Result<(), Failure> {
-        let backups = network::backup_endpoints();
+    fn examine(
+        &self,
+        facts: &mut ServerFacts,
+        paths: &[ProbedPath],
+        host: &HostFacts,
+    ) -> Result<(), Failure> {
         let probes = self.over_tcp(paths)?;
         let speaks = |expected| probes.iter().any(|probe| probe.speaks == Some(expected));
         if speaks(false) && !speaks(true) {
@@ -142,7 +155,7 @@ impl ServerProber<'_> {
             facts.paths.push(PathProbe {
                 source_route,
                 rates: probe.rates,
-                ..path_probe(path, &backups, ending)
+                ..path_probe(path, host, ending)
             });
         }
         if facts.no_mptcp.is_some() {
@@ -159,10 +172,10 @@ impl ServerProber<'_> {
             }
             self.progress.line(format_args!("{}: MPTCP", path.name));
             let probe = match facts.kind {
-                ServerKind::Pathbench => self.handshake(&facts.paths, &path),
+                ServerKind::Pathbench => Some(self.handshake(&facts.paths, &path)),
                 ServerKind::Other => self.other_server(facts, index),
             };
-            facts.paths[index].mptcp = Some(probe);
+            facts.paths[index].mptcp = probe;
         }
         Ok(())
     }
@@ -208,7 +221,8 @@ impl ServerProber<'_> {
                 continue;
             }
             self.progress.line(format_args!("{}: a transfer over all paths", path.name));
-            let probe = self.all_paths(&facts.paths, path);
+            let mut probe = self.all_paths(&facts.paths, path);
+            probe.plain = self.plain_to_failed_joins(&facts.paths, path, &probe);
             facts.transfers.push(Transfer { initial: index, probe });
         }
     }
@@ -234,18 +248,33 @@ impl ServerProber<'_> {
 }
 
 /// A path of which only plain TCP was probed.
-fn path_probe(path: &ProbedPath, backups: &[IpAddr], tcp: Ending) -> PathProbe {
+fn path_probe(path: &ProbedPath, host: &HostFacts, tcp: Ending) -> PathProbe {
+    let own = host.assigned(path.local);
+    let is_in_subnet = |one: &&InterfaceAddress| {
+        own.is_some_and(|own| own.index == one.index && own.network.trunc() == one.network.trunc())
+    };
+    let of_subnet = host.network.addresses.iter().filter(is_in_subnet);
+    let addresses: Vec<IpAddr> = of_subnet.map(|one| one.network.addr()).collect();
+    let endpoints = host.endpoints.as_deref().unwrap_or_default();
+    let flags = || {
+        let of_path = |at: IpAddr| at == path.local || addresses.contains(&at);
+        endpoints.iter().filter(move |endpoint| of_path(endpoint.address)).map(|endpoint| endpoint.flags)
+    };
     PathProbe {
         name: path.name.clone(),
         interface: path.interface.clone(),
         local: path.local,
         server: path.server,
-        backup: backups.contains(&path.local),
+        backup: flags().any(|flags| flags.backup),
+        has_endpoint: flags().any(|flags| flags.subflow || flags.fullmesh),
+        is_tunnel: own.is_some_and(|own| host.is_tunnel(own.index)),
+        addresses: addresses.clone(),
         tcp,
         rates: None,
         mptcp: None,
         udp: Vec::new(),
         mtu: None,
+        hops: None,
         source_route: Vec::new(),
     }
 }

@@ -2,13 +2,20 @@
 
 use super::prober::{ServerProber, rises, unopened_probe};
 use super::transfer::subflow;
-use pathbench_check::server::facts::{ClientEnd, Ending, MptcpProbe, PathProbe, ServerFacts, Transfer};
+use super::window::Window;
+use pathbench_check::server::evidence::Counters;
+use pathbench_check::server::facts::{
+    ClientEnd, Ending, MptcpProbe, PathProbe, PlainProbe, ServerFacts, Subflow, Transfer,
+};
 use pathbench_host::counters::KernelCounters;
 use pathbench_record::connection::Negotiation;
 use pathbench_record::sample::PathState;
 use pathbench_record::transport::Transport;
 use pathbench_transport::{ConnectError, ConnectOptions, Connection, ReceiveError, Session};
+use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -17,12 +24,28 @@ const REPLY_TIMEOUT: Duration = Duration::from_secs(2);
 const JOIN_TIME: Duration = Duration::from_secs(1);
 const TICK: Duration = Duration::from_millis(20);
 const REPLY_BYTES: usize = 4096;
+const PLAIN_TIMEOUT: Duration = Duration::from_secs(1);
+/// Failed joins of one connection that are compared with plain TCP, all at the same time.
+const MOST_PLAIN_PROBES: usize = 8;
+
+fn unconnected(error: &ConnectError) -> Ending {
+    let message = error.to_string();
+    match error {
+        ConnectError::Refused { .. } => Ending::Reset(message),
+        ConnectError::TimedOut { .. } | ConnectError::Unreachable { .. } => Ending::NotConnected(message),
+        _ => Ending::Failed(message),
+    }
+}
 
 impl ServerProber<'_> {
     /// MPTCP over one path; the same connection shows the joins of the other paths.
-    pub(super) fn other_server(&self, facts: &mut ServerFacts, index: usize) -> MptcpProbe {
+    pub(super) fn other_server(&self, facts: &mut ServerFacts, index: usize) -> Option<MptcpProbe> {
         let path = facts.paths[index].clone();
         let (plain, _) = self.exchange(facts, &path, Transport::Tcp);
+        if path.tcp.is_complete() && matches!(plain.ending, Ending::Reset(_)) {
+            facts.closes_listener = true;
+            return None;
+        }
         facts.paths[index].tcp = plain.ending;
         let (probe, is_closed) = self.exchange(facts, &path, Transport::Mptcp);
         if probe.client == ClientEnd::Mptcp && probe.ending.is_complete() {
@@ -35,27 +58,21 @@ impl ServerProber<'_> {
                 facts.transfers.push(Transfer { initial: index, probe: probe.clone() });
             }
         }
-        probe
+        Some(probe)
     }
 
     /// Connects, sends a request that a web server answers, and waits for any reply and for joins. Returns also whether the
     /// server has closed the connection.
     fn exchange(&self, facts: &ServerFacts, path: &PathProbe, transport: Transport) -> (MptcpProbe, bool) {
-        let before = KernelCounters::read().ok();
+        let (window, before) = (Window::open(), KernelCounters::read().ok());
         let options =
             ConnectOptions { local: Some(path.local), ..ConnectOptions::new(path.server, CONNECT_TIMEOUT) };
         let connection = match Session::new(transport, options, Arc::clone(&self.clock)).open() {
             Ok(connection) => connection,
             Err(error) => {
-                let message = error.to_string();
-                let ending = match error {
-                    ConnectError::Refused { .. } => Ending::Reset(message),
-                    ConnectError::TimedOut { .. } | ConnectError::Unreachable { .. } => {
-                        Ending::NotConnected(message)
-                    }
-                    _ => Ending::Failed(message),
-                };
-                return (MptcpProbe { client_rises: rises(before.as_ref()), ..unopened_probe(ending) }, true);
+                let ending = unconnected(&error);
+                let counters = Counters::new(rises(before.as_ref()), None, 1);
+                return (MptcpProbe { counters, ..unopened_probe(ending) }, true);
             }
         };
         let mut telemetry = connection.telemetry().ok();
@@ -83,10 +100,59 @@ impl ServerProber<'_> {
             (Some(true), _) => ClientEnd::FellBack,
             _ => ClientEnd::Tcp,
         };
-        let subflows = last.iter().flat_map(|last| &last.subflows).map(subflow).collect();
-        let client_rises = rises(before.as_ref());
+        let subflows: Vec<Subflow> = last.iter().flat_map(|last| &last.subflows).map(subflow).collect();
+        let counters = Counters::new(rises(before.as_ref()), None, 1);
+        let attempts = window.close(path.server);
         let is_closed = self.is_closed(&connection);
-        (MptcpProbe { ending, client, server: None, client_rises, server_rises: None, subflows }, is_closed)
+        let mut probe =
+            MptcpProbe { ending, client, server: None, counters, subflows, attempts, plain: Vec::new() };
+        if client == ClientEnd::Mptcp {
+            // While the connection is open: a listener may close after it has accepted one.
+            probe.plain = self.plain_to_failed_joins(&facts.paths, path, &probe);
+        }
+        (probe, is_closed)
+    }
+
+    /// Plain TCP over each path whose joins failed, to the addresses of the joins.
+    pub(super) fn plain_to_failed_joins(
+        &self,
+        paths: &[PathProbe],
+        initial: &PathProbe,
+        probe: &MptcpProbe,
+    ) -> Vec<PlainProbe> {
+        let joins = paths.iter().flat_map(|path| {
+            let is_initial = path.name == initial.name;
+            let of_path = |subflow: &&Subflow| path.has_address(subflow.local.ip());
+            let is_open = |one: &&Subflow| one.state == PathState::Open;
+            let has_open = probe.subflows.iter().filter(of_path).any(|one| is_open(&one));
+            let failed = probe.subflows.iter().filter(|one| of_path(one) && !is_open(one));
+            let ended = failed.map(|one| one.remote);
+            let attempts = probe.attempts.iter().filter(|one| path.has_address(one.local));
+            let remotes: BTreeSet<SocketAddr> = ended.chain(attempts.map(|one| one.remote)).collect();
+            // The server's own address matters where no join of the path succeeds.
+            let is_wanted = move |at: &SocketAddr| {
+                !at.ip().is_unspecified() && (*at != path.server || !has_open && !is_initial)
+            };
+            let remotes = remotes.into_iter().filter(is_wanted);
+            remotes.map(|remote| (path.local, remote))
+        });
+        let joins: Vec<(IpAddr, SocketAddr)> = joins.take(MOST_PLAIN_PROBES).collect();
+        thread::scope(|scope| {
+            let threads: Vec<_> = joins
+                .into_iter()
+                .map(|(local, remote)| scope.spawn(move || self.plain_probe(local, remote)))
+                .collect();
+            threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
+        })
+    }
+
+    fn plain_probe(&self, local: IpAddr, remote: SocketAddr) -> PlainProbe {
+        let options = ConnectOptions { local: Some(local), ..ConnectOptions::new(remote, PLAIN_TIMEOUT) };
+        let ending = match Session::new(Transport::Tcp, options, Arc::clone(&self.clock)).open() {
+            Ok(_) => Ending::Complete,
+            Err(error) => unconnected(&error),
+        };
+        PlainProbe { local, remote, ending }
     }
 
     /// Whether the server has ended the stream; reads the rest of its reply.

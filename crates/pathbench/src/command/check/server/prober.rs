@@ -3,7 +3,8 @@
 use crate::arguments::ServerArguments;
 use crate::client::first_addresses;
 use crate::progress::ProgressDisplay;
-use pathbench_check::server::facts::{ClientEnd, Ending, MptcpProbe, Rises};
+use pathbench_check::server::evidence::{Counters, Rises};
+use pathbench_check::server::facts::{ClientEnd, Ending, MptcpProbe};
 use pathbench_host::counters::KernelCounters;
 use pathbench_program::exit::Failure;
 use pathbench_record::network::ServerName;
@@ -67,8 +68,9 @@ pub(super) fn unopened_probe(ending: Ending) -> MptcpProbe {
         ending,
         client: ClientEnd::Unopened,
         server: None,
-        client_rises: Rises::default(),
-        server_rises: None,
+        counters: Counters::default(),
         subflows: Vec::new(),
+        attempts: Vec::new(),
+        plain: Vec::new(),
     }
 }

@@ -2,8 +2,10 @@
 //! paths. A test over plain TCP that lasts longer brackets each MPTCP test: its record has the server's counters.
 
 use super::prober::{ServerProber, rises};
+use super::window::Window;
+use pathbench_check::server::evidence::{Counters, Rises};
 use pathbench_check::server::facts::{
-    ClientEnd, Ending, MptcpProbe, PathProbe, PathRates, Rises, ServerEnd, Subflow,
+    ClientEnd, Ending, MptcpProbe, PathProbe, PathRates, ServerEnd, Subflow,
 };
 use pathbench_host::counters::KernelCounters;
 use pathbench_host::paths::ProbedPath;
@@ -143,7 +145,7 @@ impl ServerProber<'_> {
             security: Security::Tls(Trust::Fingerprint(fingerprint)),
             ..self.plan(Transport::Tcp, ends, PatternParameters::Ping(ping))
         };
-        let outcome = self.repeat_while_busy(&plan);
+        let (outcome, _) = self.repeat_while_busy(&plan);
         match &outcome.error {
             Some(ClientError::Untrusted { message }) => {
                 Err(Failure { exit: Exit::Unreachable, message: message.clone() })
@@ -209,22 +211,27 @@ impl ServerProber<'_> {
         let sound = paths.iter().find(|path| path.tcp.is_complete()).map_or(ends, ends_of);
         let (begun, begins) = channel();
         let bracket = Bracket { end: AtomicBool::new(false), begun };
-        let (outcome, client_rises, server_rises) = thread::scope(|scope| {
+        let (outcome, attempts, client_rises, opened, server_rises) = thread::scope(|scope| {
             let outer = scope.spawn(|| self.bracket(&bracket, sound));
             await_begin(&begins, outer.is_finished());
-            let before = KernelCounters::read().ok();
-            let outcome = self.run_test(&self.plan(Transport::Mptcp, ends, parameters), sound);
+            let (window, before) = (Window::open(), KernelCounters::read().ok());
+            let plan = self.plan(Transport::Mptcp, ends, parameters);
+            let (outcome, opened) = self.repeat_while_busy(&plan);
             let client_rises = rises(before.as_ref());
+            // Before the server's record is fetched over plain TCP.
+            let attempts = window.close(path.server);
+            let outcome = self.with_server_record(outcome, &plan, sound);
             bracket.end.store(true, Ordering::Release);
-            (outcome, client_rises, outer.join().ok().flatten())
+            (outcome, attempts, client_rises, opened, outer.join().ok().flatten())
         });
         MptcpProbe {
             ending: ending(&outcome),
             client: client_end(&outcome, &client_rises),
             server: outcome.server.as_ref().and_then(server_end),
             subflows: subflows(&outcome.client),
-            client_rises,
-            server_rises,
+            counters: Counters::new(client_rises, server_rises, opened),
+            attempts,
+            plain: Vec::new(),
         }
     }
 
@@ -241,9 +248,10 @@ impl ServerProber<'_> {
         run_client(&plan, &self.clock, bracket).server?.mptcp_counters.map(Rises)
     }
 
-    /// Runs a test; while the server still ends the previous one, again.
-    fn repeat_while_busy(&self, plan: &ClientPlan) -> ClientOutcome {
+    /// Runs a test; while the server still ends the previous one, again. Returns also the number of attempts.
+    fn repeat_while_busy(&self, plan: &ClientPlan) -> (ClientOutcome, u64) {
         let mut outcome = run_client(plan, &self.clock, &Unobserved);
+        let mut attempts = 1;
         for _ in 1..ATTEMPTS {
             if !matches!(&outcome.error, Some(ClientError::Refused { code: RefusalCode::Busy, .. })) {
                 break;
@@ -251,14 +259,25 @@ impl ServerProber<'_> {
             self.clock.sleep_until(self.clock.now() + PAUSE);
             let again = ClientPlan { test: TestId(random::bytes()), ..plan.clone() };
             outcome = run_client(&again, &self.clock, &Unobserved);
+            attempts += 1;
         }
-        outcome
+        (outcome, attempts)
     }
 
-    /// Runs a test until the server is not busy. Fetches the server's record over plain TCP between
-    /// `sound` if the test did not complete, which also ends the test at the server.
+    /// Runs a test until the server is not busy.
     fn run_test(&self, plan: &ClientPlan, sound: [SocketAddr; 2]) -> ClientOutcome {
-        let mut outcome = self.repeat_while_busy(plan);
+        let (outcome, _) = self.repeat_while_busy(plan);
+        self.with_server_record(outcome, plan, sound)
+    }
+
+    /// Fetches the server's record over plain TCP between `sound` if the test did not complete, which also ends the test at
+    /// the server.
+    fn with_server_record(
+        &self,
+        mut outcome: ClientOutcome,
+        plan: &ClientPlan,
+        sound: [SocketAddr; 2],
+    ) -> ClientOutcome {
         let is_open =
             matches!(outcome.error, Some(ClientError::Broken { .. } | ClientError::Handshake { .. }));
         if is_open && outcome.server.is_none() {
@@ -281,12 +300,14 @@ fn rates(completed: &[ClientOutcome]) -> Option<PathRates> {
     })
 }
 
-/// A probe over MPTCP; again if bytes were wrong or the server ended it, because Linux 6.18 can lose bytes that arrive while
+/// A probe over MPTCP; again if it failed while other programs raised the same counters, and if bytes were wrong or the server ended it, because Linux 6.18 can lose bytes that arrive while
 /// a subflow joins (see `pathbench_traffic::protocol`). What a path alters, which plain TCP shows, is altered each time.
 fn repeat_probe(may_repeat: impl Fn() -> bool, mut attempt: impl FnMut() -> MptcpProbe) -> MptcpProbe {
     let mut probe = attempt();
     for _ in 1..JOIN_ATTEMPTS {
-        if !matches!(probe.ending, Ending::Altered(_) | Ending::Failed(_)) || !may_repeat() {
+        let is_disturbed = probe.client != ClientEnd::Mptcp && probe.counters.is_disturbed();
+        let may_differ = matches!(probe.ending, Ending::Altered(_) | Ending::Failed(_)) || is_disturbed;
+        if !may_differ || !may_repeat() {
             break;
         }
         probe = attempt();
@@ -325,12 +346,13 @@ fn client_end(outcome: &ClientOutcome, rises: &Rises) -> ClientEnd {
     }
     let first = outcome.client.streams.first().map(|stream| stream.multipath);
     // A connection without a reading, or with a late one: the counters of the handshake.
-    let answered = rises.rose("MPCapableSYNACKRX") && !rises.rose("MPCapableFallbackSYNACK");
+    let rose = |name: &str| rises.0.get(name).is_some_and(|rise| *rise > 0);
+    let answered = rose("MPCapableSYNACKRX") && !rose("MPCapableFallbackSYNACK");
     match first {
         Some(Negotiation::Negotiated) => ClientEnd::Mptcp,
         Some(Negotiation::FellBack { reason: FallbackReason::InMidLife }) => ClientEnd::FellBack,
         Some(_) if answered => ClientEnd::FellBack,
-        None if answered && rises.rose("MPCapableDataFallback") => ClientEnd::FellBack,
+        None if answered && rose("MPCapableDataFallback") => ClientEnd::FellBack,
         None if answered => ClientEnd::Mptcp,
         Some(_) | None => ClientEnd::Tcp,
     }
