@@ -244,7 +244,13 @@ impl ConnectionLedger {
 
     /// Begins a TCP connection without an MPTCP socket in the snapshot: accepted without MPTCP, or opened without it by the
     /// kernel, which lists no MPTCP socket without a token.
-    fn begin_plain(&mut self, socket: &Socket, activity: &mut SocketActivity, now: Timestamp) -> Option<Key> {
+    fn begin_plain(
+        &mut self,
+        socket: &Socket,
+        activity: &mut SocketActivity,
+        lone: &mut HashSet<u64>,
+        now: Timestamp,
+    ) -> Option<Key> {
         let (key, role, protocol) = if is_plain(socket) && self.accepts(socket.local) {
             (Key::Own(socket.cookie), ConnectionRole::Accepted, TransportProtocol::PlainTcp)
         } else {

@@ -23,7 +23,7 @@ pub(crate) const WITHOUT_CAPABILITIES: [&str; 4] =
     ["setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"];
 
 /// Scenario, address of its server, and id and subject of the first problem.
-const BROKEN: [(&str, &str, &str, Option<&str>); 15] = [
+const BROKEN: [(&str, &str, &str, Option<&str>); 16] = [
     ("broken-mptcp-off", SERVER, "mptcp-enabled", None),
     ("broken-server-tcp", SERVER, "server-mptcp", Some(SERVER)),
     ("broken-limits", SERVER, "mptcp-limits", None),
