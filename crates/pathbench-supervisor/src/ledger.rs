@@ -244,7 +244,13 @@ impl ConnectionLedger {
 
     /// Begins a TCP connection without an MPTCP socket in the snapshot: accepted without MPTCP, or opened without it by the
     /// kernel, which lists no MPTCP socket without a token.
-    fn begin_plain(&mut self, socket: &Socket, activity: &mut SocketActivity, now: Timestamp) -> Option<Key> {
+    fn begin_plain(
+        &mut self,
+        socket: &Socket,
+        activity: &mut SocketActivity,
+        lone: &mut HashSet<u64>,
+        now: Timestamp,
+    ) -> Option<Key> {
         let (key, role, protocol) = if is_plain(socket) && self.accepts(socket.local) {
             (Key::Own(socket.cookie), ConnectionRole::Accepted, TransportProtocol::PlainTcp)
         } else {
@@ -387,7 +393,8 @@ impl ConnectionLedger {
             figures.state = PathState::Closed;
         }
         // The kernel reports some destroyed subflows with zeros.
-        let is_zeroed = is_final && figures.packets_sent == Some(0);
+        let is_empty = figures.bytes_sent == 0 && figures.bytes_received == 0;
+        let is_zeroed = is_final && is_empty && figures.packets_sent == Some(0);
         let is_first = connection.subflows.first().is_none_or(|first| first.cookie == socket.cookie);
         let stage = connection.stage_of(socket, &figures, is_first);
         if let Some(known) = connection.subflows.iter_mut().find(|known| known.cookie == socket.cookie) {
