@@ -393,7 +393,8 @@ impl ConnectionLedger {
             figures.state = PathState::Closed;
         }
         // The kernel reports some destroyed subflows with zeros.
-        let is_zeroed = is_final && figures.packets_sent == Some(0);
+        let is_empty = figures.bytes_sent == 0 && figures.bytes_received == 0;
+        let is_zeroed = is_final && is_empty && figures.packets_sent == Some(0);
         let is_first = connection.subflows.first().is_none_or(|first| first.cookie == socket.cookie);
         let stage = connection.stage_of(socket, &figures, is_first);
         if let Some(known) = connection.subflows.iter_mut().find(|known| known.cookie == socket.cookie) {

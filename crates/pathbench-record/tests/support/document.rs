@@ -162,6 +162,7 @@ fn run() -> RunRecord {
             reason: "MPTCP_INFO: no fallback; 2 subflows carried data".to_owned(),
             paths_used: 2,
             subflows_total: Some(2),
+            subflows_attempted: None,
         },
         paths: vec![path("eth", 1, 1_168_956_250, 0.77), path("wlan", 2, 349_168_750, 0.23)],
         directions: vec![DirectionRecord {

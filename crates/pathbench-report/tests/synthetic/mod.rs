@@ -195,6 +195,7 @@ pub(crate) fn add_carried(
             reason: "the kernel reports MPTCP in force at both ends, and no fallback".to_owned(),
             paths_used: used,
             subflows_total: Some(2),
+            subflows_attempted: None,
         };
     }
     set.lines.held.samples.extend(carried.samples);
