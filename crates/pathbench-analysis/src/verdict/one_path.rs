@@ -119,7 +119,10 @@ fn set_up(input: &VerdictInput) -> Vec<String> {
             "the peer announced an address, and the limit of accepted addresses is 0 on this host; as root: {remedy}"
         ));
     }
-    found.extend(missing_endpoints(setup));
+    // Without a further address an endpoint is the last suspect.
+    if found.is_empty() || setup.further_addresses().next().is_some() {
+        found.extend(missing_endpoints(setup));
+    }
     found
 }
 

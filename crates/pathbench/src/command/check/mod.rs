@@ -97,7 +97,14 @@ pub(crate) fn check(args: &CheckArgs, clock: &SharedClock) -> Result<Exit, Failu
     let facts = facts::read(&target.destinations())?;
     let mut findings = pathbench_check::host::findings(&facts);
     let probed = server::probe(&target, &args.connection, &args.quic_ports, args.fingerprint, &facts, clock)?;
-    findings.extend(pathbench_check::server::findings(&probed));
+    let of_server = pathbench_check::server::findings(&probed);
+    // Advice that the probes have proved to be the problem.
+    let is_proved = |one: &Finding| {
+        let mut problems = of_server.iter().filter(|known| known.level == Level::Problem);
+        one.level == Level::Advice && problems.any(|known| known.id == one.id && known.remedy == one.remedy)
+    };
+    findings.retain(|one| !is_proved(one));
+    findings.extend(of_server);
     finish(&facts, findings, args.json)
 }
 
