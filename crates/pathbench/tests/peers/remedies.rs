@@ -226,6 +226,9 @@ fn path_manager(script: &mut String, dice: &mut Dice, own: &[(String, &str)]) {
             8 => format!("dev {name} subflow"),
             _ => continue,
         };
+        if room == 0 {
+            break;
+        }
         writeln!(script, "ip mptcp endpoint add {address} {endpoint}").unwrap();
         room -= 1;
     }
