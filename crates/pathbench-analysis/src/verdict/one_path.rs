@@ -149,7 +149,11 @@ fn set_up(input: &VerdictInput) -> Vec<String> {
     }
     match announced_in_vain(input, setup) {
         Some(words) => found.push(words),
-        None => found.extend(missing_endpoints(setup)),
+        // Without a further address an endpoint is the last suspect.
+        None if found.is_empty() || setup.further_addresses().next().is_some() => {
+            found.extend(missing_endpoints(setup));
+        }
+        None => {}
     }
     found
 }

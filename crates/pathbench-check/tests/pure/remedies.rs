@@ -185,7 +185,7 @@ fn is_known_form(step: &str) -> bool {
     let number = |word: &str| word.parse::<u32>().is_ok();
     let address = |word: &str| word.parse::<IpAddr>().is_ok();
     let pairs = |words: &[&str], keys: &[&str]| {
-        words.len() % 2 == 0 && words.chunks(2).all(|pair| keys.contains(&pair[0]))
+        words.len().is_multiple_of(2) && words.chunks(2).all(|pair| keys.contains(&pair[0]))
     };
     match words[..] {
         ["ip", "mptcp", "limits", "set", "subflows", subflows, "add_addr_accepted", accepted] => {

@@ -133,7 +133,15 @@ pub(crate) fn path_manager_setup(paths: &[ClientPath], network: &HostNetwork) ->
     let mut manager = PathManager::open().ok()?;
     let limits = manager.limits().ok()?;
     let endpoints = manager.endpoints().ok()?;
-    let usable = |path: &ClientPath| path.addresses.iter().copied().find(|address| is_suitable(*address));
+    let is_down = |path: &ClientPath| {
+        let mut links = network.links.iter();
+        links.any(|link| link.name == path.interface && !(link.up && link.carrier))
+    };
+    let is_tentative =
+        |address: IpAddr| network.addresses.iter().any(|own| own.tentative && own.network.addr() == address);
+    let is_usable = |address: &IpAddr| is_suitable(*address) && !is_tentative(*address);
+    let usable =
+        |path: &ClientPath| path.addresses.iter().copied().find(is_usable).filter(|_| !is_down(path));
     Some(LocalSetup {
         subflow_limit: limits.subflows,
         add_addr_accepted_limit: limits.add_addr_accepted,

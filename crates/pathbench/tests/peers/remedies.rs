@@ -20,7 +20,7 @@ const CHECK_SEEDS: u64 = 40;
 /// Each is two hosts.
 const SETUP_SEEDS: u64 = 20;
 /// Hosts at the same time.
-const PARALLEL: usize = 4;
+const PARALLEL: usize = 8;
 const INTERFACES: [&str; 4] = ["eth0", "wlan0", "lan.7", "usb0"];
 /// Advice with a remedy that concerns this host alone and needs no word from the user.
 const UNCONDITIONAL: [&str; 4] = ["mptcp-limits", "endpoint-flags", "same-subnet", "join-initial-address"];
@@ -185,6 +185,11 @@ fn misconfigured(seed: u64) -> String {
             }
             own.push((address, name));
         }
+        if dice.below(6) == 0 {
+            // A deprecated address beside the other.
+            writeln!(script, "ip address add 10.{n}.0.9/24 dev {name} preferred_lft 0").unwrap();
+            own.push((format!("10.{n}.0.9"), name));
+        }
         writeln!(script, "sysctl -q -w net/ipv4/conf/{name}/rp_filter={}", dice.below(3)).unwrap();
         if dice.below(2) == 0 {
             writeln!(
@@ -196,6 +201,9 @@ fn misconfigured(seed: u64) -> String {
     }
     writeln!(script, "sysctl -q -w net.ipv4.conf.all.rp_filter={}", dice.below(3)).unwrap();
     path_manager(&mut script, &mut dice, &own);
+    if count > 2 && dice.below(6) == 0 {
+        writeln!(script, "ip link set {} down", INTERFACES[count - 1]).unwrap();
+    }
     script
 }
 
@@ -218,6 +226,9 @@ fn path_manager(script: &mut String, dice: &mut Dice, own: &[(String, &str)]) {
             8 => format!("dev {name} subflow"),
             _ => continue,
         };
+        if room == 0 {
+            break;
+        }
         writeln!(script, "ip mptcp endpoint add {address} {endpoint}").unwrap();
         room -= 1;
     }
@@ -254,8 +265,10 @@ fn path_manager(script: &mut String, dice: &mut Dice, own: &[(String, &str)]) {
     }
 }
 
-/// Examines hosts of all seeds, some in parallel, and reports all mistakes.
+/// Examines hosts of all seeds, some in parallel, and reports all mistakes. `./test --all` examines more.
 fn for_each_seed(end: u64, examine: fn(&str) -> Result<(), String>) {
+    let factor = std::env::var("PATHBENCH_TEST_FUZZ_FACTOR").ok().and_then(|factor| factor.parse().ok());
+    let end = end * factor.unwrap_or(1);
     let mistakes: Mutex<Vec<String>> = Mutex::default();
     let seeds: Mutex<std::ops::Range<u64>> = Mutex::new(0..end);
     thread::scope(|scope| {

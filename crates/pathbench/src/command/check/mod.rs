@@ -104,6 +104,12 @@ pub(crate) fn check(args: &CheckArgs, clock: &SharedClock) -> Result<Exit, Failu
     if of_server.iter().any(|finding| finding.id == FindingId::TcpBuffers) {
         findings.retain(|finding| finding.id != FindingId::TcpBuffers);
     }
+    // Advice that the probes have proved to be the problem.
+    let is_proved = |one: &Finding| {
+        let mut problems = of_server.iter().filter(|known| known.level == Level::Problem);
+        one.level == Level::Advice && problems.any(|known| known.id == one.id && known.remedy == one.remedy)
+    };
+    findings.retain(|one| !is_proved(one));
     findings.extend(of_server);
     finish(&facts, findings, args.json)
 }
