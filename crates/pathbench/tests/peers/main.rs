@@ -9,6 +9,7 @@ mod live;
 mod measured;
 mod option_names;
 mod run;
+mod service;
 #[path = "../support/mod.rs"]
 mod support;
 mod units;
@@ -23,6 +24,7 @@ fn main() -> ExitCode {
         measured::roam::trials(),
         option_names::trials(),
         run::trials(),
+        service::trials(),
         units::trials(),
     ])
 }
