@@ -1,5 +1,5 @@
 //! `pathbench run --quiet` before the command of a service, as a service manager sees it: the sender of `READY=1`
-//! (Type=notify), the process of PIDFile= (Type=forking), and signals of ExecReload= to either.
+//! (Type=notify), the process of `PIDFile=` (Type=forking), and signals of `ExecReload=` to either.
 
 #![allow(clippy::disallowed_methods, reason = "these tests wait by the real clock")]
 
