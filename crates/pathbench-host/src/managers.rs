@@ -13,6 +13,9 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+const NETWORK_MANAGER: &str = "NetworkManager";
+const NETWORKD: &str = "systemd-networkd";
+const MPTCPD: &str = "mptcpd";
 const MPTCPD_SETTINGS: &str = "etc/mptcpd/mptcpd.conf";
 /// State and settings files are shorter.
 const MOST_BYTES: u64 = 1 << 20;
@@ -69,15 +72,15 @@ impl Managers {
 
     /// The same from the files below `root` alone.
     pub fn read_below(root: &Path, links: &[&NetworkInterface], now_s: u64) -> Self {
-        let running = |name: &str| running_process(root, name);
+        let running = running_managers(root);
         let managed = |program: &str, is_managed: fn(&Path, u32) -> bool| -> Vec<String> {
-            if running(program).is_none() {
+            if !running.contains_key(program) {
                 return Vec::new();
             }
             let managed = links.iter().filter(|link| is_managed(root, link.index));
             managed.map(|link| link.name.clone()).collect()
         };
-        let network_manager = managed("NetworkManager", network_manager_manages);
+        let network_manager = managed(NETWORK_MANAGER, network_manager_manages);
         let of_manager = links.iter().filter(|link| network_manager.contains(&link.name));
         let connection = |link: &&&NetworkInterface| {
             let uuid = state_value(&network_manager_file(root, link.index)?, "connection-uuid")?.to_owned();
@@ -85,16 +88,16 @@ impl Managers {
             let is_uuid = uuid.len() <= 36 && uuid.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
             is_uuid.then(|| (link.name.clone(), uuid))
         };
-        let mptcpd = running("mptcpd");
+        let mptcpd = running.get(MPTCPD);
         Self {
             connections: of_manager.filter_map(|link| connection(&link)).collect(),
             network_manager,
             network_manager_version: None,
             metered: BTreeSet::new(),
-            networkd: managed("systemd-networkd", networkd_manages),
+            networkd: managed(NETWORKD, networkd_manages),
             networkd_keeps_rules: networkd_keeps_rules(root),
             mptcpd: mptcpd.is_some(),
-            mptcpd_flags: mptcpd.map(|process| mptcpd_flags(root, &process)),
+            mptcpd_flags: mptcpd.map(|process| mptcpd_flags(root, process)),
             leases: leases::read(root, links, now_s),
         }
     }
@@ -155,26 +158,29 @@ fn mptcpd_flags(root: &Path, process: &Path) -> MptcpdFlags {
     MptcpdFlags { endpoint: flags("addr-flags"), notification: flags("notify-flags") }
 }
 
-/// The directory of a running process of this name, in the network namespace of this thread as far as that can be read.
-fn running_process(root: &Path, name: &str) -> Option<PathBuf> {
-    // The kernel keeps 15 bytes of a name (`TASK_COMM_LEN`).
-    let comm: String = name.chars().take(15).collect();
+/// The directories of the running managers by name, in the network namespace of this thread as far as that can be read.
+fn running_managers(root: &Path) -> BTreeMap<&'static str, PathBuf> {
     let own = fs::read_link(root.join("proc/thread-self/ns/net")).ok();
+    let is_here = |process: &Path| {
+        own.is_none() || fs::read_link(process.join("ns/net")).ok().is_none_or(|of| Some(of) == own)
+    };
     let processes = fs::read_dir(root.join("proc")).into_iter().flatten().flatten().take(MOST_PROCESSES);
     let numbered =
         processes.filter(|entry| entry.file_name().as_encoded_bytes().iter().all(u8::is_ascii_digit));
-    numbered.map(|entry| entry.path()).find(|process| {
-        is_alive(process, &comm)
-            && is_of_a_service(process)
-            && (own.is_none() || fs::read_link(process.join("ns/net")).ok().is_none_or(|of| Some(of) == own))
-    })
+    let managers = numbered.map(|entry| entry.path()).filter_map(|process| {
+        let comm = file::read_text(process.join("comm"), MOST_BYTES).ok()?;
+        // The kernel keeps 15 bytes of a name (`TASK_COMM_LEN`).
+        let is_name = |name: &&str| name[..name.len().min(15)] == *comm.trim_end_matches('\n');
+        let name = [NETWORK_MANAGER, NETWORKD, MPTCPD].into_iter().find(is_name)?;
+        (is_alive(&process) && is_of_a_service(&process) && is_here(&process)).then_some((name, process))
+    });
+    managers.collect()
 }
 
-/// Whether the process has this name and is no zombie: `57 (NetworkManager) S …`.
-fn is_alive(process: &Path, comm: &str) -> bool {
+/// Whether the process is no zombie: `57 (NetworkManager) S …`.
+fn is_alive(process: &Path) -> bool {
     file::read_text(process.join("stat"), MOST_BYTES).is_ok_and(|stat| {
-        let fields = stat.split_once('(').and_then(|(_, rest)| rest.rsplit_once(')'));
-        fields.is_some_and(|(name, state)| name == comm && !state.trim_start().starts_with(['Z', 'X']))
+        stat.rsplit_once(')').is_some_and(|(_, state)| !state.trim_start().starts_with(['Z', 'X']))
     })
 }
 

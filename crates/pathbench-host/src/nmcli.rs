@@ -94,9 +94,11 @@ fn parse_devices(text: &str) -> Vec<ManagedDevice> {
                 devices.push(ManagedDevice { name: name.replace("\\:", ":"), ..ManagedDevice::default() });
             }
             (Some(("GENERAL.STATE", state)), Some(device)) => {
-                device.is_external = state.contains("(externally)")
+                device.is_external = state.contains("(externally)");
             }
-            (Some(("GENERAL.METERED", state)), Some(device)) => device.is_metered = state.starts_with("yes"),
+            (Some(("GENERAL.METERED", state)), Some(device)) => {
+                device.is_metered = state.starts_with("yes");
+            }
             _ => {}
         }
     }

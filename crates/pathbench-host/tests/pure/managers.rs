@@ -36,6 +36,8 @@ fn managers(root: &Path) -> Managers {
 }
 
 fn process(root: &Path, number: u32, name: &str, state: char) {
+    let comm: String = name.chars().take(15).collect();
+    write(root, &format!("proc/{number}/comm"), &format!("{comm}\n"));
     write(root, &format!("proc/{number}/stat"), &format!("{number} ({name}) {state} 1 57 57 0 -1 4194560"));
 }
 
@@ -76,7 +78,7 @@ fn leftovers_of_a_stopped_manager_are_no_manager() {
     assert_eq!(uuids, [("eth0".to_owned(), "678d5939-b2d8-366e-84b9-e3f25b6ab2e3".to_owned())]);
     assert!(found.networkd.is_empty() && !found.mptcpd);
     // The kernel keeps 15 bytes of the name.
-    process(root, 61, "systemd-network", 'S');
+    process(root, 61, "systemd-networkd", 'S');
     assert_eq!(managers(root).networkd, ["eth0"]);
 }
 

@@ -1,5 +1,5 @@
 //! Changes of a systemd unit that start its program under `pathbench run`. Each was tried with systemd 252: with
-//! Type=notify, exec, simple and forking with PIDFile= (nginx of Debian 12) the service starts, reloads and stops as without them.
+//! Type=notify, exec, simple and forking with `PIDFile=` (nginx of Debian 12) the service starts, reloads and stops as without them.
 
 use pathbench_supervisor::service::{Service, UnitFiles};
 
@@ -31,7 +31,7 @@ fn the_control_group_names_the_service() {
     assert!(remedies[0].starts_with("systemctl --user edit syncthing.service"), "{remedies:?}");
 }
 
-/// Regression: the advice said to edit ExecStart=, which a drop-in adds to instead of replacing it.
+/// Regression: the advice said to edit `ExecStart=`, which a drop-in adds to instead of replacing it.
 #[test]
 fn the_command_of_the_unit_is_replaced_by_itself_under_run() {
     let lines = |command: &str, rest: &str| {

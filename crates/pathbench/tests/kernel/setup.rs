@@ -406,6 +406,7 @@ fn what_network_managers_know_is_used() {
     write("run/systemd/netif/leases/2", "ADDRESS=10.83.0.1\nROUTER=10.83.0.2\n");
     write("run/systemd/netif/leases/3", "ADDRESS=10.83.1.1\nROUTER=10.83.1.2\n");
     write("run/NetworkManager/devices/3", "[device]\nmanaged=true\nconnection-uuid=a-b\n");
+    write("proc/57/comm", "NetworkManager\n");
     write("proc/57/stat", "57 (NetworkManager) S 1 57 57 0 -1\n");
     write(
         "etc/NetworkManager/system-connections/lte.nmconnection",

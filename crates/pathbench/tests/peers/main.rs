@@ -10,6 +10,7 @@ mod measured;
 mod option_names;
 mod remedies;
 mod run;
+mod service;
 #[path = "../support/mod.rs"]
 mod support;
 mod units;
@@ -25,6 +26,7 @@ fn main() -> ExitCode {
         option_names::trials(),
         remedies::trials(),
         run::trials(),
+        service::trials(),
         units::trials(),
     ])
 }

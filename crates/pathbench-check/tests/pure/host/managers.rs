@@ -74,7 +74,7 @@ fn endpoints_of_network_manager_are_changed_in_the_connection() {
 #[test]
 fn other_interfaces_and_old_versions_keep_the_language_of_ip() {
     let ip = format!("ip mptcp endpoint add {WLAN0_ADDRESS} dev wlan0 subflow");
-    assert_eq!(remedy(&without_wlan0(managed((1, 36))), FindingId::MptcpEndpoint), [ip.clone()]);
+    assert_eq!(remedy(&without_wlan0(managed((1, 36))), FindingId::MptcpEndpoint), std::slice::from_ref(&ip));
     let mut facts = without_wlan0(managed((1, 42)));
     facts.managers.network_manager = vec!["eth0".to_owned()];
     assert_eq!(remedy(&facts, FindingId::MptcpEndpoint), [ip]);
