@@ -53,6 +53,8 @@ pub struct HostFacts {
     /// The interface by which packets to a destination leave without a source address, per destination.
     pub primaries: Vec<(IpAddr, RouteAnswer)>,
     pub departures: Vec<Departure>,
+    /// Routers from DHCP leases, by index of the interface.
+    pub leased_routers: BTreeMap<u32, Vec<IpAddr>>,
     pub managers: Managers,
     pub counters: Fact<KernelCounters>,
     pub firewall: Fact<FirewallRules>,
@@ -142,7 +144,7 @@ impl HostFacts {
             endpoints: self.endpoints.as_deref().unwrap_or_default(),
             primaries: &self.primaries,
             departures: &self.departures,
-            leased_routers: None,
+            leased_routers: Some(&self.leased_routers),
         };
         HostPaths::new(&self.network, evidence)
     }

@@ -175,6 +175,12 @@ impl<'a> HostPaths<'a> {
         let links = self.primaries(family).into_iter().filter_map(|index| self.network.link(index));
         links.filter(|link| !link.carrier || !link.up).collect()
     }
+
+    /// Whether the kernel may ignore routes over an interface while it has no carrier. Past the routes of a VPN, packets
+    /// would leave in clear text.
+    pub fn may_ignore_routes(&self, link: &NetworkInterface) -> bool {
+        link.kind.as_deref() != Some("tun") && !self.network.is_tunnel(link)
+    }
 }
 
 /// Whether the interface is up and has a carrier, and is neither loopback nor part of a bridge or bond.

@@ -559,6 +559,41 @@ fn a_vpn_that_replaced_the_default_route_is_named() {
     assert_eq!(plan.withheld.len(), 1, "{plan:#?}");
 }
 
+/// A VPN's program has ended: packets past its routes would leave in clear text.
+#[test]
+fn the_routes_of_a_vpn_without_a_carrier_are_not_ignored() {
+    let network = changed(with_source_rule(laptop()), |network| {
+        let routes = [via(VPN, "0.0.0.0/1", "10.99.0.1"), via(VPN, "128.0.0.0/1", "10.99.0.1")];
+        let tunnel = NetworkInterface { carrier: false, ..of_kind(VPN, "tun0", "tun") };
+        add(network, tunnel, &["10.99.0.2/24"], &routes);
+    });
+    let found = findings(&check_facts(&network, &[]));
+    let route = found.iter().find(|one| one.id.name() == "default-route").unwrap();
+    assert!(
+        route.level == Level::Problem && route.remedy[0].starts_with("start the VPN of tun0"),
+        "{route:#?}"
+    );
+    let plan = planned(&setup_host(&network, &[]), false);
+    assert!(plan.steps.is_empty() && plan.withheld.len() == 2, "{plan:#?}");
+}
+
+/// A lease names the router of an interface without a default route: `check` and `setup` take it for a path.
+#[test]
+fn a_leased_router_makes_an_interface_a_path() {
+    let network = changed(laptop(), |network| {
+        network.routes.retain(|route| route.interface != Some(WLAN0) || route.destination != DEFAULT_V4);
+    });
+    let mut facts = check_facts(&network, &[]);
+    assert_eq!(checked(&facts), ["eth0 10.1.0.2"]);
+    facts.leased_routers.insert(WLAN0, vec![ip("10.2.0.1")]);
+    assert_eq!(checked(&facts), LAPTOP);
+    let mut host = setup_host(&network, &[]);
+    host.leased_routers = facts.leased_routers;
+    let plan = planned(&host, false);
+    let interfaces: Vec<&str> = plan.paths.iter().map(|path| path.interface.as_str()).collect();
+    assert_eq!(interfaces, ["eth0", "wlan0"]);
+}
+
 /// Links of a lab can be TUN devices: a plain default route by one is no VPN.
 #[test]
 fn a_tun_device_with_a_plain_default_route_is_a_path() {

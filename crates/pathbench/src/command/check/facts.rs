@@ -38,6 +38,7 @@ pub(crate) fn read(destinations: &[IpAddr]) -> Result<HostFacts, Failure> {
         devices: devices(&network.links),
         primaries: Vec::new(),
         departures: Vec::new(),
+        leased_routers: BTreeMap::new(),
         managers: Managers::read(&network.links),
         counters: KernelCounters::read().map_err(reason),
         firewall: FirewallRules::read().map_err(reason),
