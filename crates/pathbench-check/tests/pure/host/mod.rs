@@ -2,6 +2,7 @@
 //! advice that follow.
 
 mod facts;
+mod model;
 mod properties;
 mod situations;
 mod table;
