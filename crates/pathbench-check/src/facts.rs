@@ -58,6 +58,8 @@ pub struct HostFacts {
     /// The interface by which packets to a destination leave without a source address, per destination.
     pub primaries: Vec<(IpAddr, RouteAnswer)>,
     pub departures: Vec<Departure>,
+    /// Routers from DHCP leases, by index of the interface.
+    pub leased_routers: BTreeMap<u32, Vec<IpAddr>>,
     pub managers: Managers,
     pub counters: Fact<KernelCounters>,
     /// Whether a new connection is opened without `MP_CAPABLE`; `None` without a black hole in the counters.
@@ -160,7 +162,7 @@ impl HostFacts {
             endpoints: self.endpoints.as_deref().unwrap_or_default(),
             primaries: &self.primaries,
             departures: &self.departures,
-            leased_routers: None,
+            leased_routers: Some(&self.leased_routers),
         };
         HostPaths::new(&self.network, evidence)
     }

@@ -64,6 +64,11 @@ fn without_carrier(
         .paths
         .iter()
         .any(|path| path.link.index != dead.index && path.of_family(family).next().is_some());
+    if !paths.may_ignore_routes(dead) {
+        return finding.with_step(format!(
+            "start the VPN of {name} again, or remove its routes: ip route show dev {name}"
+        ));
+    }
     if !has_other {
         return finding.with_step("Connect the cable or the modem.");
     }

@@ -42,7 +42,8 @@ impl Draft<'_> {
         let network = self.host.network();
         let model = self.host.paths(&network);
         for family in AddressFamily::ALL {
-            for link in model.without_carrier(family) {
+            let dead = model.without_carrier(family).into_iter();
+            for link in dead.filter(|link| model.may_ignore_routes(link)) {
                 let own = linkdown_key(&link.name, family);
                 if self.host.settings.contains_key(&own) && self.host.number(&own) == 0 {
                     let reason = format!(

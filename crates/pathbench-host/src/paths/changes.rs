@@ -1,6 +1,6 @@
 //! Changes of links and addresses that affect tests.
 
-use super::HostNetwork;
+use super::network::HostNetwork;
 use pathbench_record::kernel_event::{LinkChange, LinkEvent};
 use pathbench_record::network::ClientPath;
 use std::collections::{BTreeMap, BTreeSet};

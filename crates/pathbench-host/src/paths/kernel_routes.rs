@@ -1,6 +1,6 @@
 //! The kernel's answers about the routes of new connections (`RTM_GETROUTE`); a lookup sends no packet.
 
-use super::HostNetwork;
+use super::network::{HostNetwork, beyond};
 use crate::netlink::{FibEntry, Lookup, NetlinkError, NextHop, RouteSocket};
 use pathbench_record::network::AddressFamily;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -65,21 +65,6 @@ impl KernelRoutes {
             }
         }
         Ok(routes)
-    }
-}
-
-/// Addresses that only default routes cover, and routes that together are one (`0.0.0.0/1` and `128.0.0.0/1`, the lists of
-/// VPNs): one in each half of the addresses of hosts. The first is for documentation (RFC 5737, RFC 3849).
-pub(super) const fn beyond(family: AddressFamily) -> [IpAddr; 2] {
-    match family {
-        AddressFamily::Ipv4 => {
-            [IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), IpAddr::V4(Ipv4Addr::new(8, 8, 8, 8))]
-        }
-        // RFC 9637: 3fff::/20.
-        AddressFamily::Ipv6 => [
-            IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1)),
-            IpAddr::V6(Ipv6Addr::new(0x3fff, 0, 0, 0, 0, 0, 0, 1)),
-        ],
     }
 }
 

@@ -1,6 +1,6 @@
 //! The paths that a command probes one by one: an interface and one of its addresses.
 
-use super::{HostNetwork, PathAddress};
+use super::network::{HostNetwork, PathAddress};
 use pathbench_record::network::{AddressFamily, ClientPath};
 use std::net::{IpAddr, SocketAddr};
 

@@ -141,6 +141,30 @@ fn an_interface_without_a_path_is_named_with_the_remedy() {
     assert!(v6.contains("no IPv6 address"), "{v6}");
 }
 
+#[test]
+fn an_interface_without_a_carrier_is_no_path() {
+    let mut laptop = laptop();
+    laptop.links[1].carrier = false;
+    let server: IpAddr = "198.51.100.7".parse().unwrap();
+    assert_eq!(names(&laptop.paths_to(server, None)), ["wlan0"]);
+    let error = laptop.paths_over(&["eth0".to_owned()], SocketAddr::new(server, 4433)).unwrap_err();
+    assert!(error.contains("eth0 has no carrier"), "{error}");
+}
+
+/// A tunnel that takes no new connections runs over the other paths.
+#[test]
+fn only_the_tunnel_of_new_connections_is_tested_beside_paths() {
+    let mut laptop = laptop();
+    let wireguard = NetworkInterface { kind: Some("wireguard".to_owned()), ..link(9, "wg0", true) };
+    laptop.links.push(wireguard);
+    laptop.addresses.push(address(9, "10.8.0.2/24"));
+    laptop.routes.push(Route { table: 51820, ..route(9, "0.0.0.0/0") });
+    let server: IpAddr = "198.51.100.7".parse().unwrap();
+    assert_eq!(names(&laptop.paths_to(server, None)), ["eth0", "wlan0"]);
+    let by_vpn = laptop.paths_to(server, Some("10.8.0.2".parse().unwrap()));
+    assert_eq!(names(&by_vpn), ["wg0", "eth0", "wlan0"]);
+}
+
 fn event(index: u32, name: &str, change: LinkChange) -> LinkEvent {
     LinkEvent { index, name: Some(name.to_owned()), change }
 }

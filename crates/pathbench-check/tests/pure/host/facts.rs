@@ -116,6 +116,7 @@ pub(crate) fn healthy() -> HostFacts {
             departure(ETH0_ADDRESS, ETH0, by_eth0.clone(), by_eth0),
             departure(WLAN0_ADDRESS, WLAN0, by_wlan0.clone(), by_wlan0),
         ],
+        leased_routers: [].into(),
         managers: Managers::default(),
         counters: Ok(counters("MPTcpExt: MPJoinSynTx MPJoinSynAckRx MPCapableSYNTX\nMPTcpExt: 10 10 9\n")),
         suspended: None,

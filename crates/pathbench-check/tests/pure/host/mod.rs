@@ -3,6 +3,7 @@
 
 pub(crate) mod facts;
 mod managers;
+mod model;
 mod properties;
 mod situations;
 pub(crate) mod table;

@@ -9,6 +9,7 @@ use pathbench_host::device::{self, DeviceSocket};
 use pathbench_host::firewall::rules::{FirewallRules, has_nf_tables, legacy_tables};
 use pathbench_host::iproute;
 use pathbench_host::kernel;
+use pathbench_host::leases;
 use pathbench_host::managers::Managers;
 use pathbench_host::mptcp::PathManager;
 use pathbench_host::namespace::try_user_namespace;
@@ -33,6 +34,7 @@ pub(crate) fn read(destinations: &[IpAddr], clock: &SharedClock) -> Result<HostF
         Err(reason) => (Err(reason.clone()), Err(reason)),
     };
     let counters = KernelCounters::read().map_err(reason);
+    let managers = Managers::read(&network.links, clock.unix_seconds());
     let mut facts = HostFacts {
         kernel: kernel::release(),
         support: kernel::mptcp_support(),
@@ -43,7 +45,8 @@ pub(crate) fn read(destinations: &[IpAddr], clock: &SharedClock) -> Result<HostF
         devices: devices(&network.links),
         primaries: Vec::new(),
         departures: Vec::new(),
-        managers: Managers::read(&network.links, clock.unix_seconds()),
+        leased_routers: leases::routers(&managers.leases, &network.addresses),
+        managers,
         suspended: counters.as_ref().ok().and_then(suspension::read),
         counters,
         firewall: FirewallRules::read().map_err(reason),
