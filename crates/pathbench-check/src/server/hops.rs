@@ -175,19 +175,17 @@ impl PathHops {
             return "The hop was not examined: no probe was sent.".to_owned();
         };
         let located = first.locate();
-        let mut text = format!("SYNs to port {} show the location: {located}", first.port);
+        let mut parts = vec![format!("SYNs to port {} show the location: {located}", first.port)];
         let (same, differ): (Vec<_>, Vec<_>) =
             others.iter().partition(|trace| trace.locate().is_loss() == located.is_loss());
-        let ports = |traces: &[&HopTrace]| {
+        let list = |traces: &[&HopTrace]| {
             traces.iter().map(|trace| trace.port.to_string()).collect::<Vec<_>>().join(", ")
         };
         if !same.is_empty() {
-            text += &format!("; port {} likewise", ports(&same));
+            parts.push(format!("port {} likewise", list(&same)));
         }
-        for trace in differ {
-            text += &format!("; port {} differs: {}", trace.port, trace.in_words());
-        }
-        text + ". The download direction was not examined."
+        parts.extend(differ.iter().map(|trace| format!("port {} differs: {}", trace.port, trace.in_words())));
+        parts.join("; ") + ". The download direction was not examined."
     }
 
     pub fn evidence(&self) -> HopEvidence {

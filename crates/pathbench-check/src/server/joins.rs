@@ -250,7 +250,7 @@ impl<'a> FailedJoin<'a> {
         let stage = self.joins.stage(counters)?;
         let is_answered = stage >= SubflowStage::Negotiated;
         if !counters.has_server() {
-            return self.lost_at_client(cause, noun, stage, is_stripped?);
+            return Some(self.lost_at_client(cause, noun, stage, is_stripped?));
         }
         let is_received = counters.rose(End::Server, "MPJoinSynRx")?;
         let is_completed = counters.rose(End::Server, "MPJoinAckRx")?;
@@ -287,13 +287,7 @@ impl<'a> FailedJoin<'a> {
     }
 
     /// Only this host's counters are known.
-    fn lost_at_client(
-        &self,
-        cause: Cause,
-        noun: &str,
-        stage: SubflowStage,
-        is_stripped: bool,
-    ) -> Option<Finding> {
+    fn lost_at_client(&self, cause: Cause, noun: &str, stage: SubflowStage, is_stripped: bool) -> Finding {
         let local = self.path.local;
         let seen =
             self.counters.list_at(End::Client, &["MPJoinSynTx", "MPJoinSynAckRx", "MPRstTx", "MPRstRx"]);
@@ -303,11 +297,9 @@ impl<'a> FailedJoin<'a> {
                     "the server answers the join from {local}, and the subflow does not open ({seen}): the server's limit of \
                      subflows is reached, or the third ACK arrives without MP_JOIN"
                 );
-                return Some(
-                    Finding::problem(FindingId::PathMpJoin, found, UNJOINED)
+                return Finding::problem(FindingId::PathMpJoin, found, UNJOINED)
                         .with_step("on the server: ip mptcp limits show; its counters MPJoinRejected and MPJoinAckRx (nstat)")
-                        .with_step(PATH_REMEDY),
-                );
+                        .with_step(PATH_REMEDY);
             }
             (false, true) => {
                 format!(
@@ -323,7 +315,7 @@ impl<'a> FailedJoin<'a> {
                 }
             ),
         };
-        Some(self.join(cause, found))
+        self.join(cause, found)
     }
 
     fn join(&self, cause: Cause, found: String) -> Finding {

@@ -99,13 +99,12 @@ impl HopProber {
 
     pub fn send(&self, probe: &HopProbe) -> Result<(), HopProbeError> {
         let to = SocketAddr::new(self.server, 0);
-        let packet = match probe.ipv4_packet() {
-            Some(packet) => packet,
-            None => {
-                sockopt::set_ipv6_unicast_hops(&self.sender, Some(probe.hops))
-                    .map_err(refused("limit the hops of a probe"))?;
-                probe.segment()
-            }
+        let packet = if let Some(packet) = probe.ipv4_packet() {
+            packet
+        } else {
+            sockopt::set_ipv6_unicast_hops(&self.sender, Some(probe.hops))
+                .map_err(refused("limit the hops of a probe"))?;
+            probe.segment()
         };
         sendto(&self.sender, &packet, SendFlags::empty(), &to).map(drop).map_err(refused("send a probe"))
     }
@@ -151,10 +150,11 @@ fn drain(socket: impl AsFd, mut take: impl FnMut(&[u8], Option<Ipv6Addr>)) -> Re
                 });
                 take(buffer.get(..length).unwrap_or_default(), from);
             }
-            Err(Errno::INTR) => {}
             Err(Errno::AGAIN) => break,
-            // Errors of earlier probes: a router's ICMP message.
-            Err(Errno::HOSTUNREACH | Errno::NETUNREACH | Errno::CONNREFUSED | Errno::ACCESS) => {}
+            // A signal, or the error of an earlier probe: a router's ICMP message.
+            Err(
+                Errno::INTR | Errno::HOSTUNREACH | Errno::NETUNREACH | Errno::CONNREFUSED | Errno::ACCESS,
+            ) => {}
             Err(errno) => return Err(HopProbeError::Refused { step: "receive answers", errno }),
         }
     }

@@ -134,7 +134,7 @@ pub struct HopReply {
     pub kind: HopReplyKind,
 }
 
-/// Finds the probe that an ICMPv4 message (with its IPv4 header) quotes. Addresses, ports, sequence number and IP id of the
+/// Finds the probe that an ICMP message (with its IPv4 header) quotes. Addresses, ports, sequence number and IP id of the
 /// quote must be those of the probe.
 pub fn icmpv4_reply(packet: &[u8], probes: &[HopProbe]) -> Option<HopReply> {
     let from = IpAddr::V4(Ipv4Addr::from(*packet.get(12..16)?.first_chunk::<4>()?));
