@@ -106,10 +106,7 @@ fn ipv6(bytes: &[u8], wire_length: u32, tunnels: u8) -> Result<Dissected<'_>, Re
     }
     // 0: a jumbogram (RFC 2675), or a GSO or GRO packet of BIG TCP.
     let length = match u16::from_be_bytes([*l0, *l1]) {
-        0 => match (*next_header == 0).then(|| jumbo_length(rest)).flatten() {
-            Some(length) => length,
-            None => u32::MAX,
-        },
+        0 => (*next_header == 0).then(|| jumbo_length(rest)).flatten().unwrap_or(u32::MAX),
         length => u32::from(length),
     };
     // What the frame did not have is no part of the packet.

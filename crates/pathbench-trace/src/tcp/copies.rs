@@ -37,7 +37,7 @@ pub(super) struct Copies {
     identification: u16,
     /// The sender gives different packets the same identification.
     is_constant: bool,
-    more: Option<Box<VecDeque<Seen>>>,
+    more: Option<VecDeque<Seen>>,
 }
 
 impl Copies {
@@ -57,11 +57,9 @@ impl Copies {
             Seen { hash, time_us: (time_ns / 1_000) as u32, peer: peer as u16, hop_limit: packet.hop_limit };
         let last = (self.count as usize).wrapping_sub(1) % RECENT;
         if self.recent.iter().any(|recent| recent.hash == hash) || self.more.is_some() {
-            let is_pure = tcp.payload_length == 0 && tcp.flags & (SYN | FIN) == 0;
-            let is_syn = tcp.flags & SYN != 0;
-            let evidence = Evidence { identified, stamped: stamp.is_some(), is_pure, is_syn };
+            let evidence = Evidence { identified, stamped: stamp.is_some(), kind: Kind::of(tcp) };
             if self.has(&seen, &evidence) {
-                self.more.get_or_insert_with(|| Box::new(self.recent.into()));
+                self.more.get_or_insert_with(|| self.recent.into());
                 return true;
             }
         }
@@ -90,13 +88,31 @@ impl Copies {
     }
 }
 
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// No host sends a SYN again so soon.
+    Syn,
+    /// An acknowledgment without data: hosts send equal ones.
+    Acknowledgment,
+    Data,
+}
+
+impl Kind {
+    fn of(tcp: &Tcp<'_>) -> Self {
+        if tcp.flags & SYN != 0 {
+            Self::Syn
+        } else if tcp.payload_length == 0 && tcp.flags & FIN == 0 {
+            Self::Acknowledgment
+        } else {
+            Self::Data
+        }
+    }
+}
+
 struct Evidence {
     identified: bool,
     stamped: bool,
-    /// An acknowledgment without data: hosts send equal ones.
-    is_pure: bool,
-    /// No host sends a SYN again so soon.
-    is_syn: bool,
+    kind: Kind,
 }
 
 impl Evidence {
@@ -108,7 +124,12 @@ impl Evidence {
         if self.identified {
             return age_us <= SAME_HOP_US;
         }
-        let at_once = earlier.peer == seen.peer && (self.is_syn || (self.stamped && !self.is_pure));
+        let is_telling = match self.kind {
+            Kind::Syn => true,
+            Kind::Acknowledgment => false,
+            Kind::Data => self.stamped,
+        };
+        let at_once = earlier.peer == seen.peer && is_telling;
         age_us <= UNIDENTIFIED_US && (confirmed || at_once)
     }
 }

@@ -104,14 +104,14 @@ impl Handshake {
         let echo = timestamps(tcp.options).map(|(_, echo)| echo);
         let answers = || sent.iter().filter(|sent| sent.is_answer);
         let echoed = |sent: &&Sent| sent.stamp.is_some_and(|(value, _)| Some(value) == echo);
-        let Some(acknowledged) = answers().find(echoed).or_else(|| answers().last()) else { return };
+        let Some(acknowledged) = answers().find(echoed).or_else(|| answers().next_back()) else { return };
         // Of the SYNs before it, the one that it echoes; the last one where none has time stamps.
         let syns = || sent.iter().filter(|sent| !sent.is_answer && sent.time_ns <= acknowledged.time_ns);
         let answered = |sent: &&Sent| match (sent.stamp, acknowledged.stamp) {
             (Some((value, _)), Some((_, echo))) => value == echo,
             _ => false,
         };
-        let Some(syn) = syns().find(answered).or_else(|| syns().last()) else { return };
+        let Some(syn) = syns().find(answered).or_else(|| syns().next_back()) else { return };
         let first = answers().find(|answer| {
             answer.time_ns >= syn.time_ns
                 && answer.stamp.map(|(_, echo)| echo) == acknowledged.stamp.map(|(_, echo)| echo)

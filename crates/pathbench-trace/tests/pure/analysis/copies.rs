@@ -141,12 +141,14 @@ fn copies_without_an_identification_and_time_stamps() {
     assert_copies(&capture.document(), 10_000, segments.len() as u64);
 }
 
+/// A segment as a packet with this number.
+type Build = fn(&Segment, u16) -> Vec<u8>;
+
 /// A retransmission has another identification, another time stamp, or comes later.
 #[test]
 fn retransmissions_are_no_copies() {
     let flow = Subflow::new(CLIENT, [100, 200]);
     let data = || flow.from(0, ACK, 1, 1).payload(1_000);
-    type Build = fn(&Segment, u16) -> Vec<u8>;
     let builds: [(&str, f64, Build); 5] = [
         ("another identification", 0.2, |segment, number| identified(segment, 10 + number, 64)),
         ("the identification is constant", 300.0, |segment, _| identified(segment, 77, 64)),
