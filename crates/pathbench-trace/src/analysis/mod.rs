@@ -8,7 +8,7 @@ pub use live::LiveAnalysis;
 use crate::analyzer::{Analyzer, Counts, Sequence};
 use crate::capture::{Batch, CaptureReader, Frame, InterfaceDescription, OpenError, link_type_name};
 use crate::quic::Quic;
-use pathbench_record::trace::{CaptureInterface, CaptureRecord, TraceDocument};
+use pathbench_record::trace::{CaptureInterface, CaptureRecord, TraceDocument, UndecodedPackets};
 use std::io::Read;
 
 /// Most packets of a batch.
@@ -196,6 +196,11 @@ fn capture_record(name: String, interfaces: &[InterfaceDescription], counts: &Co
         wire_bytes: counts.wire_bytes,
         truncated_packets: counts.truncated_packets,
         other_packets: counts.other_packets,
+        undecoded: counts
+            .undecoded()
+            .into_iter()
+            .map(|(reason, packets)| UndecodedPackets { reason: reason.into_owned(), packets })
+            .collect(),
         ..CaptureRecord::default()
     }
 }

@@ -61,7 +61,11 @@ impl<S: Sequence> Analyzer<S> {
                         self.stages(capture, &mut vec![(frame, packet)]);
                     }
                 }
-                Dissected::Other(_) => self.counts[capture as usize].other_packets += 1,
+                Dissected::Other(reason) => {
+                    let counts = &mut self.counts[capture as usize];
+                    counts.other_packets += 1;
+                    counts.add_undecoded(reason, link_type);
+                }
             }
         }
         self.stages(capture, &mut packets);

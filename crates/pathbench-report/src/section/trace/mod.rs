@@ -15,11 +15,14 @@ use crate::quantity::{Unit, bytes, counted};
 use pathbench_record::text::duration_s;
 use pathbench_record::trace::{
     CaptureRecord, ConnectionDirection, SubflowDirection, TraceDocument, TraceFinding, TracedConnection,
-    TracedSubflow,
+    TracedSubflow, UndecodedPackets,
 };
 
 /// Connections with details in the terminal.
 const MOST_DETAILED: usize = 5;
+
+/// Reasons of packets that were not decoded, per capture.
+const MOST_REASONS: usize = 6;
 
 /// The sections of the terminal.
 pub(crate) fn summary(document: &TraceDocument) -> Vec<Section> {
@@ -57,6 +60,8 @@ fn captures(document: &TraceDocument) -> Section {
         .each(|row, (index, one)| {
             row.group = capture_name(*index as u32, &document.captures);
             row.notes.extend(one.damage.iter().map(|damage| (Tone::Bad, format!("damaged: {damage}"))));
+            row.notes
+                .extend(one.undecoded.iter().take(MOST_REASONS).map(|one| (Tone::Mixed, undecoded(one))));
         })
         .without_empty_columns()
         .table;
@@ -65,6 +70,11 @@ fn captures(document: &TraceDocument) -> Section {
         _ => format!("from {}, {}", document.started, duration_s(document.duration_s)),
     };
     Section::new("Captures", remark, vec![Block::Table(table)])
+}
+
+fn undecoded(one: &UndecodedPackets) -> String {
+    let verb = if one.packets == 1 { "was" } else { "were" };
+    format!("{} {} {verb} not decoded", counted(one.packets, "packet"), one.reason)
 }
 
 fn interfaces(capture: &CaptureRecord) -> Cell {
