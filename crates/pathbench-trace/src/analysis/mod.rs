@@ -123,7 +123,10 @@ pub fn analyse<R: Read, S: Sequence>(
 fn whole<R: Read, S: Sequence>(source: &mut CaptureSource<R>, analyzer: &mut Analyzer<S>) -> Option<String> {
     loop {
         match source.reader.batch() {
-            Ok(Some(batch)) => analyzer.batch(0, batch.interfaces(), batch.iter()),
+            Ok(Some(batch)) => {
+                analyzer.add_secrets(batch.secrets());
+                analyzer.batch(0, batch.interfaces(), batch.iter());
+            }
             Ok(None) => return None,
             Err(error) => return Some(error.to_string()),
         }
@@ -141,7 +144,10 @@ fn merge<R: Read, S: Sequence>(
         for (index, ((source, waiting), damage)) in each {
             while waiting.time_ns().is_none() && !waiting.ended {
                 match source.reader.batch() {
-                    Ok(Some(batch)) => waiting.store(&batch),
+                    Ok(Some(batch)) => {
+                        analyzer.add_secrets(batch.secrets());
+                        waiting.store(&batch);
+                    }
                     Ok(None) => waiting.ended = true,
                     Err(error) => {
                         *damage = Some(error.to_string());

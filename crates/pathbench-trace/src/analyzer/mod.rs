@@ -72,6 +72,11 @@ impl<S: Sequence> Analyzer<S> {
         self.end_closed();
     }
 
+    /// Takes TLS secrets, lines in the format of `SSLKEYLOGFILE`, for the packets after them.
+    pub fn add_secrets(&mut self, key_log: &[u8]) {
+        self.quic.add_secrets(key_log);
+    }
+
     /// No further packet of this capture will come.
     pub fn capture_ended(&mut self, capture: u32) {
         self.counts[capture as usize].ended = true;

@@ -178,6 +178,15 @@ fn other<'a>(reader: &mut Reader<'a>, kind: u64) -> Option<QuicFrame<'a>> {
         // IMMEDIATE_ACK and ACK_FREQUENCY (draft-ietf-quic-ack-frequency).
         0x1f => {}
         0xaf => skip_varints(reader, 4)?,
+        // RESET_STREAM_AT (draft-ietf-quic-reliable-stream-reset).
+        0x24 => skip_varints(reader, 4)?,
+        // TIME_STAMP (draft-huitema-quic-ts).
+        0x2f5 => skip_varints(reader, 1)?,
+        // BDP (draft-kuhn-quic-0rtt-bdp): lifetime, capacity, RTT, address.
+        0xebd9 => {
+            skip_varints(reader, 3)?;
+            reader.varint_bytes()?;
+        }
         // OBSERVED_ADDRESS (draft-ietf-quic-address-discovery): sequence number, address, port.
         0x9f_81a6 | 0x9f_81a7 => {
             reader.varint()?;
