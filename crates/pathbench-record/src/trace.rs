@@ -148,7 +148,7 @@ pub struct TracedConnection {
     pub signals: Vec<TracedSignal>,
     /// Facts of a QUIC connection.
     pub quic: Option<TracedQuic>,
-    /// A Wireshark display filter of all its packets.
+    /// A Wireshark display filter of its packets, those of the first 64 subflows.
     pub filter: String,
 }
 
@@ -431,8 +431,10 @@ pub struct TraceFinding {
     pub subflow: Option<u32>,
     /// The conclusion, in words.
     pub text: String,
-    /// A Wireshark display filter of the packets that show it.
+    /// A Wireshark display filter of the packets that show it; of frame numbers, the first 32 of them.
     pub filter: String,
+    /// Index of the capture whose frame numbers the filter has.
+    pub capture: Option<u32>,
 }
 
 /// A subflow at two points of capture.

@@ -1,6 +1,7 @@
 //! The state of flows that several captures contain.
 
 use super::counts::Counts;
+use super::evidence::Evidence;
 use super::table::FlowKey;
 use crate::comparison::{CaptureSpan, FlowComparison};
 use crate::mptcp::options::{self, Join, MptcpOption};
@@ -39,6 +40,8 @@ pub(super) struct Compared {
     pub(super) comparison: FlowComparison,
     /// The flow as the second point has it: figures of a sender are those of the point nearer to it.
     pub(super) flow: Flow,
+    /// Frames of the second point that show findings.
+    pub(super) evidence: Evidence,
     /// Number of the flow: indices are used again.
     pub(super) number: u64,
     /// Capture of the second point.

@@ -2,13 +2,14 @@
 
 use super::compared::{Compared, signatures};
 use super::connection::Subflow;
+use super::evidence::Shows;
 use super::sequence::Sequence;
 use super::state::{Analyzer, LINGER_NS};
 use super::table::FlowKey;
 use crate::capture::Frame;
 use crate::comparison::ObservationContext;
 use crate::packet::tcp_options::{TcpOption, options};
-use crate::packet::{PacketHeaders, Tcp};
+use crate::packet::{FlowEndpoint, PacketHeaders, Tcp};
 use crate::tcp::{ACK, Flow, SYN};
 use pathbench_record::trace::SubflowComparison;
 
@@ -167,6 +168,7 @@ impl<S: Sequence> Analyzer<S> {
             return;
         }
         let Subflow { comparison, flow: first, .. } = &mut self.flows[flow as usize];
+        let mut noted = None;
         if let Some(compared) = comparison {
             compared.second = Some(capture);
             let side = compared.side(packet, first.ends);
@@ -178,7 +180,10 @@ impl<S: Sequence> Analyzer<S> {
                     ..Flow::default()
                 };
             }
-            compared.flow.packet(side, packet, tcp, frame.time_ns);
+            noted = Some((side, compared.flow.packet(side, packet, tcp, frame.time_ns)));
+        }
+        if let Some((side, arrival)) = noted {
+            self.note_second(flow, (side, capture), packet, tcp, arrival.as_ref());
         }
         self.observe(flow, 1, frame, packet, tcp);
     }
@@ -196,6 +201,7 @@ impl<S: Sequence> Analyzer<S> {
         let (Some(compared), Some(several)) = (&mut subflow.comparison, &mut self.several) else { return };
         let mut context = ObservationContext {
             spans: compared.spans(subflow.capture, &self.counts),
+            frame: self.frame,
             ..ObservationContext::default()
         };
         if several.waiting > WAITING {
@@ -216,19 +222,34 @@ impl<S: Sequence> Analyzer<S> {
     }
 
     /// The comparisons of a connection's subflows.
-    pub(super) fn finish_comparisons(&self, members: &mut [Subflow]) -> Vec<Option<SubflowComparison>> {
+    pub(super) fn finish_comparisons(&self, members: &mut [Subflow]) -> Vec<Option<FlowComparisonResult>> {
         let result = |member: &mut Subflow| {
             let mut compared = member.comparison.take()?;
             let spans = compared.spans(member.capture, &self.counts);
             let captures = [member.capture, compared.second?];
-            let result = compared.comparison.finish(captures, spans)?;
+            let (result, frames) = compared.comparison.finish(captures, spans)?;
             // By the flow's sender: the point nearer to it.
             let second_is_client = result.client_capture != member.capture;
-            member.flow.take_sender(usize::from(!second_is_client), &mut compared.flow);
-            Some(if member.turned { exchange_ends(result) } else { result })
+            let nearer = usize::from(!second_is_client);
+            member.flow.take_sender(nearer, &mut compared.flow);
+            let evidence = member.evidence.get_or_insert_default();
+            evidence.take_sender(nearer, &mut compared.evidence);
+            for (side, capture) in [result.client_capture, result.server_capture].into_iter().enumerate() {
+                evidence.extend(Shows::Lost, side, capture, &frames.lost[side]);
+                evidence.extend(Shows::Rewritten, side, capture, &frames.rewritten[side]);
+            }
+            let comparison = if member.turned { exchange_ends(result) } else { result };
+            Some(FlowComparisonResult { comparison, translated: compared.translated })
         };
         members.iter_mut().map(result).collect()
     }
+}
+
+/// The comparison of a flow at two points of capture.
+pub(super) struct FlowComparisonResult {
+    pub(super) comparison: SubflowComparison,
+    /// The ends at the second point, behind a NAT.
+    pub(super) translated: Option<[FlowEndpoint; 2]>,
 }
 
 /// The connection's server has sent the SYN of the subflow.

@@ -1,7 +1,9 @@
 //! From live state to the result.
 
+use super::comparison::FlowComparisonResult;
 use super::connection::{Connection, MptcpConnection, Subflow};
 use super::counts::Counts;
+use super::evidence::Shown;
 use super::findings;
 use super::sequence::Sequence;
 use super::state::Analyzer;
@@ -18,6 +20,8 @@ use pathbench_record::trace::{
 
 /// Flows among which an idle connection is searched.
 const EXAMINED: usize = 64;
+/// Subflows in the display filter of a connection.
+const MOST_FILTERED: usize = 64;
 const NS_PER_S: f64 = 1e9;
 
 /// Seconds from `origin` to `at`.
@@ -38,7 +42,7 @@ impl<S: Sequence> Analyzer<S> {
         for connection in self.quic.finish(origin_ns) {
             let payload: u64 = connection.upload.payload_bytes + connection.download.payload_bytes;
             let id = self.next_id + connection.id;
-            self.kept.keep(payload, TracedConnection { id, ..connection });
+            self.kept.keep(payload, TracedConnection { id, ..connection }, Shown::default());
         }
         self.totals.quic_connections = quic.connections;
         self.totals.other_udp_flows = quic.other_udp_flows;
@@ -46,15 +50,16 @@ impl<S: Sequence> Analyzer<S> {
         let fragments = self.reassembly.discarded();
         self.totals.discarded +=
             quic.discarded + fragments.overlapping + fragments.evicted + fragments.timed_out;
+        let (connections, shown) = self.kept.into_connections();
         let mut document = TraceDocument {
             schema: pathbench_record::trace::SCHEMA.to_owned(),
             started: rfc3339_from_unix((origin_ns / 1_000_000_000) as i64),
             duration_s: seconds(origin_ns, self.last_ns),
             totals: self.totals,
-            connections: self.kept.into_connections(),
+            connections,
             ..TraceDocument::default()
         };
-        document.findings = findings::findings(&document);
+        document.findings = findings::findings(&document, &shown);
         (document, self.counts, self.sequence)
     }
 
@@ -107,6 +112,7 @@ impl<S: Sequence> Analyzer<S> {
                 let subflow = std::mem::take(&mut self.flows[flow as usize]);
                 self.table.remove(self.table.hash(&subflow.key()), flow);
                 self.end_comparison(&subflow, flow);
+                self.frames_left += subflow.kept_frames();
                 self.free_flows.push(flow);
                 subflow
             })
@@ -135,11 +141,20 @@ impl<S: Sequence> Analyzer<S> {
         if self.kept.wants(payload, connection.id) {
             let origin_ns = self.origin_ns.unwrap_or(0);
             let comparisons = self.finish_comparisons(&mut members);
+            let shown = Shown::new(&members, connection.fallback_frame);
             let mut result = traced_connection(connection, members, origin_ns);
-            for (subflow, comparison) in result.subflows.iter_mut().zip(comparisons) {
-                subflow.comparison = comparison;
+            for (subflow, compared) in result.subflows.iter_mut().zip(comparisons) {
+                let Some(FlowComparisonResult { comparison, translated }) = compared else { continue };
+                subflow.comparison = Some(comparison);
+                if let Some(ends) = translated {
+                    subflow.filter = either(&[&subflow.filter, &display_filter("tcp", ends)]);
+                }
             }
-            self.kept.keep(payload, result);
+            result.filter = connection_filter(&result.subflows);
+            if let (Some(fallback), Some((filter, _))) = (&mut result.fallback, shown.fallback()) {
+                fallback.filter = filter;
+            }
+            self.kept.keep(payload, result, shown);
         }
     }
 }
@@ -175,12 +190,22 @@ fn traced_connection(connection: Connection, mut members: Vec<Subflow>, origin_n
         add_data_level(&mut result, *mptcp, &members, origin_ns);
     }
     result.subflows = members.iter_mut().map(|member| subflow(member, origin_ns, multipath)).collect();
-    let filters: Vec<&str> = result.subflows.iter().take(8).map(|subflow| subflow.filter.as_str()).collect();
-    result.filter = match filters.as_slice() {
+    result.filter = connection_filter(&result.subflows);
+    result
+}
+
+/// The packets of the first subflows.
+fn connection_filter(subflows: &[TracedSubflow]) -> String {
+    let filters: Vec<&str> =
+        subflows.iter().take(MOST_FILTERED).map(|subflow| subflow.filter.as_str()).collect();
+    either(&filters)
+}
+
+fn either(filters: &[&str]) -> String {
+    match filters {
         [one] => (*one).to_owned(),
         several => several.iter().map(|filter| format!("({filter})")).collect::<Vec<_>>().join(" || "),
-    };
-    result
+    }
 }
 
 fn connection_ends(subflow: &Subflow) -> [FlowEndpoint; 2] {

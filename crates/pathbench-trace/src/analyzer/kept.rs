@@ -1,5 +1,6 @@
 //! The connections with the most payload.
 
+use super::evidence::Shown;
 use pathbench_record::trace::TracedConnection;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -9,7 +10,7 @@ use std::collections::BinaryHeap;
 pub(super) struct Kept {
     most: usize,
     heap: BinaryHeap<Reverse<(u64, Reverse<u64>, usize)>>,
-    slots: Vec<Option<Box<TracedConnection>>>,
+    slots: Vec<Option<Box<(TracedConnection, Shown)>>>,
 }
 
 impl Kept {
@@ -25,7 +26,7 @@ impl Kept {
             })
     }
 
-    pub(super) fn keep(&mut self, payload_bytes: u64, connection: TracedConnection) {
+    pub(super) fn keep(&mut self, payload_bytes: u64, connection: TracedConnection, shown: Shown) {
         if !self.wants(payload_bytes, connection.id) {
             return;
         }
@@ -37,15 +38,15 @@ impl Kept {
             let Some(Reverse((_, _, slot))) = self.heap.pop() else { return };
             slot
         };
-        self.slots[slot] = Some(Box::new(connection));
+        self.slots[slot] = Some(Box::new((connection, shown)));
         self.heap.push(Reverse((payload_bytes, id, slot)));
     }
 
-    /// In order of their ids.
-    pub(super) fn into_connections(self) -> Vec<TracedConnection> {
+    /// In order of their ids, with the frames of their findings.
+    pub(super) fn into_connections(self) -> (Vec<TracedConnection>, Vec<Shown>) {
         let mut connections: Vec<_> =
             self.slots.into_iter().flatten().map(|connection| *connection).collect();
-        connections.sort_by_key(|connection| connection.id);
-        connections
+        connections.sort_by_key(|(connection, _)| connection.id);
+        connections.into_iter().unzip()
     }
 }

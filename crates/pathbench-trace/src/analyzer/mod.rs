@@ -9,6 +9,7 @@ mod connection;
 mod control;
 mod counts;
 mod data_sequence;
+mod evidence;
 mod findings;
 mod finish;
 mod kept;
@@ -47,7 +48,7 @@ impl<S: Sequence> Analyzer<S> {
                 interfaces.get(frame.interface as usize).map_or(1, |interface| interface.link_type);
             match dissect(link_type, frame.bytes, frame.original_length) {
                 Dissected::Packet(packet) => {
-                    self.look_up(&packet);
+                    self.look_up(capture, &packet);
                     packets.push((frame, packet));
                 }
                 Dissected::Fragment(fragment) => {
@@ -57,7 +58,7 @@ impl<S: Sequence> Analyzer<S> {
                         && let Dissected::Packet(packet) = whole.dissect()
                     {
                         let frame = Frame { bytes: &[], comment: None, ..frame };
-                        self.look_up(&packet);
+                        self.look_up(capture, &packet);
                         self.stages(capture, &mut vec![(frame, packet)]);
                     }
                 }
@@ -100,11 +101,12 @@ impl<S: Sequence> Analyzer<S> {
     }
 
     #[inline]
-    fn look_up(&mut self, packet: &PacketHeaders<'_>) {
+    fn look_up(&mut self, capture: u32, packet: &PacketHeaders<'_>) {
         let key = FlowKey::new(packet.source, packet.destination);
         let hash = self.table.hash(&key);
         self.table.touch(hash);
-        self.lookups.push(Lookup { key, hash, flow: None });
+        let frame = self.counts[capture as usize].packets;
+        self.lookups.push(Lookup { key, hash, flow: None, frame });
     }
 
     /// Second and third stage.
@@ -133,6 +135,7 @@ impl<S: Sequence> Analyzer<S> {
             connection.touch_references();
         }
         for (lookup, (frame, packet)) in lookups.iter().zip(packets.iter()) {
+            self.frame = lookup.frame;
             match &packet.transport {
                 TransportHeader::Tcp(tcp) => self.tcp(capture, frame, packet, tcp, lookup),
                 TransportHeader::Udp(udp) => {
@@ -140,7 +143,7 @@ impl<S: Sequence> Analyzer<S> {
                         self.quic.push(frame.time_ns, packet, udp);
                     }
                 }
-                TransportHeader::TooBig(message) => self.too_big(message, frame.time_ns),
+                TransportHeader::TooBig(message) => self.too_big(capture, message, frame.time_ns),
             }
         }
         packets.clear();
@@ -244,13 +247,13 @@ impl<S: Sequence> Analyzer<S> {
         }
     }
 
-    fn too_big(&mut self, message: &PacketTooBig, time_ns: u64) {
+    fn too_big(&mut self, capture: u32, message: &PacketTooBig, time_ns: u64) {
         let key = FlowKey::new(message.source, message.destination);
-        if let Some(flow) = self.find(&key, self.table.hash(&key)) {
-            let flow = &mut self.flows[flow as usize].flow;
+        if let Some(index) = self.find(&key, self.table.hash(&key)) {
+            let flow = &mut self.flows[index as usize].flow;
             // Behind a NAT the quoted packet has other ends.
-            if flow.ends.contains(&message.source) {
-                flow.too_big(message, time_ns);
+            if flow.ends.contains(&message.source) && flow.too_big(message, time_ns) {
+                self.note_too_big(index, capture);
             }
         }
     }

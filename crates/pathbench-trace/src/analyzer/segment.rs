@@ -51,6 +51,7 @@ impl<S: Sequence> Analyzer<S> {
             Some(arrival) => self.data(flow, side, arrival, mptcp, time_ns),
             None => None,
         };
+        self.note(flow, side, packet, tcp, (arrival.as_ref(), carried));
         if S::ACTIVE {
             self.record(flow, side, frame, arrival.as_ref(), carried);
         }

@@ -22,6 +22,8 @@ pub(super) struct Piece {
     pub(super) stamp: Option<u32>,
     /// Number of the packet at its point.
     pub(super) serial: u64,
+    /// Number of the packet in its capture.
+    pub(super) frame: u64,
     /// Of the payload of a whole packet; 0 of a part.
     pub(super) digest: u64,
     /// Some of it was at this point before.
@@ -32,7 +34,7 @@ pub(super) struct Piece {
 
 impl Piece {
     pub(super) fn new(start: u64, end: u64, time_ns: u64, stamp: Option<u32>) -> Self {
-        Self { start, end, time_ns, stamp, serial: 0, digest: 0, repeated: false, control: false }
+        Self { start, end, time_ns, stamp, serial: 0, frame: 0, digest: 0, repeated: false, control: false }
     }
 
     fn bytes(&self) -> u64 {
@@ -83,6 +85,19 @@ pub(super) struct Matcher {
     pub(super) matched_bytes: u64,
     /// Equal ranges of whole packets with different payload.
     pub(super) rewritten_ranges: u64,
+    /// The first packets with them, by point.
+    pub(super) rewritten_frames: [Vec<u64>; 2],
+    /// The first packets that were given up, by point.
+    given_up_frames: [Vec<u64>; 2],
+}
+
+/// Numbers of packets that are kept for a finding.
+const MOST_FRAMES: usize = 32;
+
+fn keep(frames: &mut Vec<u64>, frame: u64) {
+    if frames.len() < MOST_FRAMES && frames.last() != Some(&frame) {
+        frames.push(frame);
+    }
 }
 
 impl Matcher {
@@ -98,6 +113,7 @@ impl Matcher {
         context: &ObservationContext,
     ) {
         piece.serial = self.serials[point];
+        piece.frame = context.frame;
         self.serials[point] += 1;
         if piece.repeated {
             self.last_repeated[point] = piece.serial;
@@ -169,6 +185,11 @@ impl Matcher {
             && (piece.start, piece.end) == (found.start, found.end)
         {
             self.rewritten_ranges += 1;
+            let mut frames = [piece.frame; 2];
+            frames[1 - point] = found.frame;
+            for (kept, frame) in self.rewritten_frames.iter_mut().zip(frames) {
+                keep(kept, frame);
+            }
         }
         let mut serials = [piece.serial; 2];
         serials[1 - point] = found.serial;
@@ -220,6 +241,9 @@ impl Matcher {
                     *bytes += front.bytes();
                 } else if self.covered(point, front, differences.bounds(), context) {
                     self.given_up_bytes[point] += front.bytes();
+                    if front.bytes() > 0 {
+                        keep(&mut self.given_up_frames[point], front.frame);
+                    }
                 }
                 self.waiting[point].pop_front();
             }
@@ -245,6 +269,21 @@ impl Matcher {
             || !span.ended
             || piece.time_ns.saturating_add_signed(greatest) <= span.last_ns;
         since && until
+    }
+
+    /// Packets at point `sender` with payload that the other point has not, the first ones.
+    pub(super) fn lost_frames(
+        &self,
+        sender: usize,
+        bounds: Option<(i64, i64)>,
+        context: &ObservationContext,
+    ) -> Vec<u64> {
+        let mut frames = self.given_up_frames[sender].clone();
+        let unmatched = self.waiting[sender].iter().filter(|piece| piece.bytes() > 0);
+        for piece in unmatched.filter(|piece| self.covered(sender, piece, bounds, context)) {
+            keep(&mut frames, piece.frame);
+        }
+        frames
     }
 
     /// Payload that point `sender` has and the other point, which covers it, has not.

@@ -46,6 +46,13 @@ pub struct FlowComparison {
     observed: [bool; 2],
 }
 
+/// Numbers of the first packets that show a difference between the points, in the capture of the sender, by sender.
+#[derive(Debug, Clone, Default)]
+pub struct ComparedFrames {
+    pub lost: [Vec<u64>; 2],
+    pub rewritten: [Vec<u64>; 2],
+}
+
 /// Options of one segment.
 #[derive(Debug, Clone, Copy, Default)]
 struct Found {
@@ -185,7 +192,11 @@ impl FlowComparison {
     }
 
     /// The result, unless one of the points has no packet. `captures` and `spans` by point.
-    pub fn finish(mut self, captures: [u32; 2], spans: [CaptureSpan; 2]) -> Option<SubflowComparison> {
+    pub fn finish(
+        mut self,
+        captures: [u32; 2],
+        spans: [CaptureSpan; 2],
+    ) -> Option<(SubflowComparison, ComparedFrames)> {
         if self.observed != [true, true] {
             return None;
         }
@@ -195,11 +206,14 @@ impl FlowComparison {
         let middlebox = self.middlebox(client);
         let fallback = [self.sides[1].differences.bounds(), self.sides[0].differences.bounds()];
         let context = ObservationContext { spans, ..ObservationContext::default() };
+        let mut frames = ComparedFrames::default();
         let mut directions = [DirectionComparison::default(), DirectionComparison::default()];
         for (index, side) in self.sides.iter_mut().enumerate() {
             let (sender, receiver) = if index == 0 { (client, server) } else { (server, client) };
             side.matcher.order.settle_all(receiver);
             let bounds = side.differences.bounds().or(fallback[index]);
+            frames.lost[index] = side.matcher.lost_frames(sender, bounds, &context);
+            frames.rewritten[index] = std::mem::take(&mut side.matcher.rewritten_frames[sender]);
             directions[index] = DirectionComparison {
                 sent_bytes: side.points[sender].payload_bytes,
                 received_bytes: side.points[receiver].payload_bytes,
@@ -209,7 +223,7 @@ impl FlowComparison {
             };
         }
         let [upload, download] = directions;
-        Some(SubflowComparison {
+        let comparison = SubflowComparison {
             client_capture: captures[client],
             server_capture: captures[server],
             clock_offset_ms: offset.map(|offset| offset.middle_ns / 1e6),
@@ -217,7 +231,8 @@ impl FlowComparison {
             upload,
             download,
             middlebox,
-        })
+        };
+        Some((comparison, frames))
     }
 
     fn middlebox(&self, client: usize) -> Vec<String> {

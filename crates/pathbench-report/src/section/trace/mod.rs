@@ -163,11 +163,12 @@ fn data(
 }
 
 pub(crate) fn findings(document: &TraceDocument) -> Option<Section> {
-    let found: Vec<(Finding, String)> = document.findings.iter().map(finding).collect();
+    let found: Vec<(Finding, String)> =
+        document.findings.iter().map(|one| finding(one, &document.captures)).collect();
     (!found.is_empty()).then(|| Section::new("Findings", "", vec![Block::Evidence(found)]))
 }
 
-fn finding(one: &TraceFinding) -> (Finding, String) {
+fn finding(one: &TraceFinding, captures: &[CaptureRecord]) -> (Finding, String) {
     let tone = match one.level.as_str() {
         "error" => Tone::Bad,
         "warning" => Tone::Mixed,
@@ -178,5 +179,9 @@ fn finding(one: &TraceFinding) -> (Finding, String) {
         (Some(connection), None) => format!("Connection {connection}:"),
         _ => String::new(),
     };
-    (Finding::new(tone, subject, &*one.text), one.filter.clone())
+    let text = match one.capture.filter(|_| captures.len() > 1) {
+        Some(capture) => format!("{} (frames of {})", one.text, capture_name(capture, captures)),
+        None => one.text.clone(),
+    };
+    (Finding::new(tone, subject, text), one.filter.clone())
 }
