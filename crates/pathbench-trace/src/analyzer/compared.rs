@@ -3,7 +3,7 @@
 use super::counts::Counts;
 use super::evidence::Evidence;
 use super::table::FlowKey;
-use crate::comparison::{CaptureSpan, FlowComparison};
+use crate::comparison::{CaptureSpan, Clocks, FlowComparison};
 use crate::mptcp::options::{self, Join, MptcpOption};
 use crate::packet::tcp_options::{TcpOption, options};
 use crate::packet::{FlowEndpoint, PacketHeaders, Tcp};
@@ -30,6 +30,8 @@ pub(super) struct Several {
     pub(super) flows: u64,
     /// The capture that has the packets of a UDP flow: those of further captures are the same.
     pub(super) datagrams: HashMap<FlowKey, u32>,
+    /// From all flows that have ended.
+    pub(super) clocks: Clocks,
     /// Ranges that wait, of all flows.
     pub(super) waiting: usize,
 }

@@ -1,6 +1,7 @@
 //! Conclusions from the result, each with the display filter that shows its packets.
 
 use super::evidence::{Shown, Shows};
+use super::kept::Aside;
 use crate::finding::FindingKind as Kind;
 use pathbench_record::trace::{Fallback, TraceDocument, TraceFinding, TracedConnection, TracedSubflow};
 
@@ -11,10 +12,10 @@ const SMALL_SHARE: f64 = 0.01;
 /// Data below which shares say nothing.
 const ENOUGH_BYTES: u64 = 100_000;
 
-/// All findings of a result; `shown` has the frames of each connection.
-pub(super) fn findings(document: &TraceDocument, shown: &[Shown]) -> Vec<TraceFinding> {
+/// All findings of a result; `asides` have the frames of each connection.
+pub(super) fn findings(document: &TraceDocument, asides: &[Aside]) -> Vec<TraceFinding> {
     let mut findings = Vec::new();
-    for (connection, shown) in document.connections.iter().zip(shown) {
+    for (connection, Aside { shown, .. }) in document.connections.iter().zip(asides) {
         let first = findings.len();
         add_connection(connection, shown, &mut findings);
         for (index, subflow) in connection.subflows.iter().enumerate() {

@@ -1,10 +1,11 @@
 //! From live state to the result.
 
-use super::comparison::FlowComparisonResult;
+use super::comparison::{FlowComparisonResult, KeptTimes};
 use super::connection::{Connection, MptcpConnection, Subflow};
 use super::counts::Counts;
 use super::evidence::Shown;
 use super::findings;
+use super::kept::Aside;
 use super::sequence::Sequence;
 use super::state::Analyzer;
 use crate::display_filter::display_filter;
@@ -22,6 +23,8 @@ use pathbench_record::trace::{
 const EXAMINED: usize = 64;
 /// Subflows in the display filter of a connection.
 const MOST_FILTERED: usize = 64;
+/// With several captures, closed connections that are kept until the others have them, too.
+const CLOSED_OF_SEVERAL: usize = 16_384;
 const NS_PER_S: f64 = 1e9;
 
 /// Seconds from `origin` to `at`.
@@ -42,7 +45,7 @@ impl<S: Sequence> Analyzer<S> {
         for connection in self.quic.finish(origin_ns) {
             let payload: u64 = connection.upload.payload_bytes + connection.download.payload_bytes;
             let id = self.next_id + connection.id;
-            self.kept.keep(payload, TracedConnection { id, ..connection }, Shown::default());
+            self.kept.keep(payload, TracedConnection { id, ..connection }, Aside::default());
         }
         self.totals.quic_connections = quic.connections;
         self.totals.other_udp_flows = quic.other_udp_flows;
@@ -50,7 +53,15 @@ impl<S: Sequence> Analyzer<S> {
         let fragments = self.reassembly.discarded();
         self.totals.discarded +=
             quic.discarded + fragments.overlapping + fragments.evicted + fragments.timed_out;
-        let (connections, shown) = self.kept.into_connections();
+        let (mut connections, asides) = self.kept.into_connections();
+        if let Some(several) = &self.several {
+            for (connection, aside) in connections.iter_mut().zip(&asides) {
+                aside
+                    .times
+                    .iter()
+                    .for_each(|times| times.complete(&mut connection.subflows, &several.clocks));
+            }
+        }
         let mut document = TraceDocument {
             schema: pathbench_record::trace::SCHEMA.to_owned(),
             started: rfc3339_from_unix((origin_ns / 1_000_000_000) as i64),
@@ -59,7 +70,7 @@ impl<S: Sequence> Analyzer<S> {
             connections,
             ..TraceDocument::default()
         };
-        document.findings = findings::findings(&document, &shown);
+        document.findings = findings::findings(&document, &asides);
         (document, self.counts, self.sequence)
     }
 
@@ -67,6 +78,8 @@ impl<S: Sequence> Analyzer<S> {
     pub(super) fn end_closed(&mut self) {
         while let Some(&(at_ns, connection, id)) = self.closed.front()
             && at_ns <= self.last_ns
+            // The clock of a capture that has the flow, too, may be hours behind.
+            && (self.several.is_none() || self.closed.len() > CLOSED_OF_SEVERAL)
         {
             self.closed.pop_front();
             let state = &mut self.connections[connection as usize];
@@ -138,14 +151,19 @@ impl<S: Sequence> Analyzer<S> {
         }
         let payload =
             members.iter().flat_map(|subflow| &subflow.flow.directions).map(|sent| sent.payload_bytes).sum();
+        // The clocks are those of all flows.
+        let comparisons = self.finish_comparisons(&mut members);
         if self.kept.wants(payload, connection.id) {
             let origin_ns = self.origin_ns.unwrap_or(0);
-            let comparisons = self.finish_comparisons(&mut members);
             let shown = Shown::new(&members, connection.fallback_frame);
             let mut result = traced_connection(connection, members, origin_ns);
+            let mut kept_times = Vec::new();
             for (subflow, compared) in result.subflows.iter_mut().zip(comparisons) {
-                let Some(FlowComparisonResult { comparison, translated }) = compared else { continue };
+                let Some(FlowComparisonResult { comparison, times, turned, translated }) = compared else {
+                    continue;
+                };
                 subflow.comparison = Some(comparison);
+                kept_times.push(KeptTimes::new(subflow.id as usize, times, turned, self.kept.most()));
                 if let Some(ends) = translated {
                     subflow.filter = either(&[&subflow.filter, &display_filter("tcp", ends)]);
                 }
@@ -154,7 +172,7 @@ impl<S: Sequence> Analyzer<S> {
             if let (Some(fallback), Some((filter, _))) = (&mut result.fallback, shown.fallback()) {
                 fallback.filter = filter;
             }
-            self.kept.keep(payload, result, shown);
+            self.kept.keep(payload, result, Aside { shown, times: kept_times });
         }
     }
 }

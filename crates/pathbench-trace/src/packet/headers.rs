@@ -12,6 +12,8 @@ pub struct PacketHeaders<'a> {
     /// Bytes of the IP packet on the wire: total length of IPv4, 40 + payload length of IPv6. A GSO or GRO packet whose
     /// header has length 0 (BIG TCP) has the length that the capture gives.
     pub ip_length: u32,
+    /// Identification of IPv4; 0 for IPv6, and where a host leaves it out (RFC 6864).
+    pub identification: u16,
     /// TTL or hop limit.
     pub hop_limit: u8,
     /// Congestion experienced (RFC 3168).

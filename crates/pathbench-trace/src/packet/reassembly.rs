@@ -42,6 +42,8 @@ pub struct Discarded {
 pub struct Datagram {
     source: Address,
     destination: Address,
+    /// Of IPv4, otherwise 0.
+    identification: u16,
     ipv6: bool,
     first: First,
     congestion_experienced: bool,
@@ -65,6 +67,7 @@ impl Datagram {
             source: self.source,
             destination: self.destination,
             ip_length: self.first.header_length + self.payload_length,
+            identification: self.identification,
             hop_limit: self.first.hop_limit,
             congestion_experienced: self.congestion_experienced,
             protocol: self.first.protocol,
@@ -291,6 +294,7 @@ impl Partial {
         Some(Datagram {
             source: self.key.source,
             destination: self.key.destination,
+            identification: if self.key.protocol.is_some() { self.key.identification as u16 } else { 0 },
             ipv6: self.key.protocol.is_none(),
             first: self.first?,
             congestion_experienced: self.congestion_experienced,

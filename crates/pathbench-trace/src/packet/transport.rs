@@ -10,6 +10,8 @@ pub(super) struct IpPacket<'a> {
     pub(super) source: Address,
     pub(super) destination: Address,
     pub(super) ip_length: u32,
+    /// Of IPv4, otherwise 0.
+    pub(super) identification: u16,
     pub(super) hop_limit: u8,
     pub(super) congestion_experienced: bool,
     pub(super) protocol: u8,
@@ -24,6 +26,7 @@ fn packet<'a>(ip: &IpPacket<'a>, ports: [u16; 2], transport: TransportHeader<'a>
         source: FlowEndpoint { address: ip.source, port: source },
         destination: FlowEndpoint { address: ip.destination, port: destination },
         ip_length: ip.ip_length,
+        identification: ip.identification,
         hop_limit: ip.hop_limit,
         congestion_experienced: ip.congestion_experienced,
         transport,

@@ -46,6 +46,7 @@ pub(crate) fn push(quic: &mut Quic, datagram: &Datagram, captured: usize) {
         source: datagram.source,
         destination: datagram.destination,
         ip_length: datagram.payload.len() as u32 + 28,
+        identification: 0,
         hop_limit: 64,
         congestion_experienced: false,
         transport: TransportHeader::Udp(udp),
