@@ -130,7 +130,6 @@ impl Reason {
     /// and ICMP. `link_type` is that of the frame.
     pub fn undecoded(self, link_type: u16) -> Option<Cow<'static, str>> {
         Some(Cow::Borrowed(match self {
-            Self::NotIp | Self::Icmp => return None,
             Self::LinkType => {
                 return Some(Cow::Owned(format!("of link type {}", link_type_name(link_type))));
             }
@@ -147,7 +146,7 @@ impl Reason {
             Self::Protocol(115) => "inside L2TP",
             Self::Protocol(132) => "of SCTP",
             Self::Protocol(136) => "of UDP-Lite",
-            Self::Protocol(_) => return None,
+            Self::NotIp | Self::Icmp | Self::Protocol(_) => return None,
         }))
     }
 }

@@ -73,9 +73,8 @@ pub(super) fn find_ip(link_type: u16, frame: &[u8]) -> Found {
 fn find_ip_of_other_link_type(link_type: u16, frame: &[u8]) -> Found {
     match link_type {
         NULL | LOOP => address_family(frame),
-        PPP => ppp_frame(frame, 0),
         PPP_HDLC if matches!(frame.first(), Some(0x0f | 0x8f)) => cisco_hdlc(frame),
-        PPP_HDLC => ppp_frame(frame, 0),
+        PPP | PPP_HDLC => ppp_frame(frame, 0),
         PPP_PPPD => ppp(frame, 2),
         PPP_WITH_DIRECTION => ppp_frame(frame, 1),
         CISCO_HDLC => cisco_hdlc(frame),

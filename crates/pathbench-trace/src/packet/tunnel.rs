@@ -89,10 +89,11 @@ impl<'a> Inner<'a> {
         }
         let found = |found: Found, bytes: &'a [u8]| dissect_found(found, bytes, wire_length, tunnels + 1);
         match self {
-            Self::Frame(bytes) => dissect_frame(link::ETHERNET, bytes, wire_length, tunnels + 1),
+            Self::Frame(bytes) | Self::Typed(BRIDGED, bytes) => {
+                dissect_frame(link::ETHERNET, bytes, wire_length, tunnels + 1)
+            }
             Self::Ip(bytes) => dissect_frame(link::RAW, bytes, wire_length, tunnels + 1),
             Self::Ppp(bytes) => dissect_frame(link::PPP, bytes, wire_length, tunnels + 1),
-            Self::Typed(BRIDGED, bytes) => dissect_frame(link::ETHERNET, bytes, wire_length, tunnels + 1),
             Self::Typed(kind, bytes) => match link::after_ether_type(bytes, kind, 0) {
                 // Keepalives and the like.
                 Err(Reason::NotIp) => Dissected::Other(Reason::Encapsulated(name)),

@@ -31,9 +31,9 @@ impl File {
         // A directory without preferences of the user.
         command.env("HOME", std::env::temp_dir()).env("XDG_CONFIG_HOME", "/nonexistent");
         command.args(["-n", "-r"]).arg(&self.0).args(["-Y", filter, "-T", "fields"]);
-        fields.iter().for_each(|field| {
+        for field in fields {
             command.args(["-e", field]);
-        });
+        }
         let output = command.stdin(Stdio::null()).output().unwrap();
         let errors = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{filter}: {errors}");
