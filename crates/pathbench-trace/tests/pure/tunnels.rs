@@ -95,6 +95,12 @@ fn decoded() -> Vec<(&'static str, u16, Wrap)> {
                 outer(51, &[4, 4, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], packet)
             }),
         ),
+    ]
+}
+
+/// The same, over UDP.
+fn decoded_over_udp() -> Vec<(&'static str, u16, Wrap)> {
+    vec![
         ("VXLAN", link::RAW, Box::new(|packet| datagram(4789, &[8, 0, 0, 0, 0, 0, 7, 0], &ethernet(packet)))),
         (
             "VXLAN of Linux",
@@ -127,14 +133,14 @@ fn decoded() -> Vec<(&'static str, u16, Wrap)> {
 
 #[test]
 fn connections_inside_tunnels_are_found() {
-    for (name, link_type, wrap) in decoded() {
+    for (name, link_type, wrap) in decoded().into_iter().chain(decoded_over_udp()) {
         assert_one_connection(name, &capture(link_type, wrap));
     }
 }
 
 #[test]
 fn truncated_tunnels_are_read_without_a_panic() {
-    for (_, link_type, wrap) in decoded() {
+    for (_, link_type, wrap) in decoded().into_iter().chain(decoded_over_udp()) {
         let mut capture = Capture::with_link_type(link_type);
         let frame = wrap(&Segment::new(CLIENT, SERVER, ACK, 101, 901).payload(10).packet());
         for length in 0..frame.len() {

@@ -31,7 +31,7 @@ fn expand(prk: &hkdf::Prk, label: &str, length: usize) -> Vec<u8> {
     out
 }
 
-/// An Initial packet of the client with a ClientHello, in a datagram of 1200 bytes.
+/// An Initial packet of the client with a `ClientHello`, in a datagram of 1200 bytes.
 fn initial(version: u32, salt: &str, destination: &str, source: &str) -> Vec<u8> {
     let (destination, source) = (hex(destination), hex(source));
     let secret = hkdf::Salt::new(hkdf::HKDF_SHA256, &hex(salt)).extract(&destination);
