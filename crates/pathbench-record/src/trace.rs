@@ -54,10 +54,23 @@ pub struct CaptureRecord {
     pub truncated_packets: u64,
     /// Packets that are neither TCP nor UDP nor an ICMP message about a path MTU, or whose headers are damaged.
     pub other_packets: u64,
+    /// Those of `other_packets` in which connections may be: packets of link types, tunnels and protocols that are not
+    /// decoded, and packets with damaged headers.
+    pub undecoded: Vec<UndecodedPackets>,
     /// Packets that a live capture lost because they arrived faster than it took them.
     pub dropped_packets: Option<u64>,
     /// The reader stopped here: place and reason.
     pub damage: Option<String>,
+}
+
+/// Packets that the analysis does not decode, for one reason.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Default)]
+#[serde(default)]
+pub struct UndecodedPackets {
+    /// Words that complete "12 packets … were not decoded": `inside ESP`, `of link type atm_rfc1483`, ….
+    pub reason: String,
+    /// Number of packets.
+    pub packets: u64,
 }
 
 #[skip_serializing_none]
@@ -141,7 +154,7 @@ pub struct TracedConnection {
     pub signals: Vec<TracedSignal>,
     /// Facts of a QUIC connection.
     pub quic: Option<TracedQuic>,
-    /// A Wireshark display filter of all its packets.
+    /// A Wireshark display filter of its packets, those of the first 64 subflows.
     pub filter: String,
 }
 
@@ -445,8 +458,10 @@ pub struct TraceFinding {
     pub subflow: Option<u32>,
     /// The conclusion, in words.
     pub text: String,
-    /// A Wireshark display filter of the packets that show it.
+    /// A Wireshark display filter of the packets that show it; of frame numbers, the first 32 of them.
     pub filter: String,
+    /// Index of the capture whose frame numbers the filter has.
+    pub capture: Option<u32>,
 }
 
 /// A subflow at two points of capture.

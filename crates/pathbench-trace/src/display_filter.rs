@@ -17,3 +17,19 @@ pub(crate) fn display_filter(protocol: &str, ends: [impl Into<SocketAddr>; 2]) -
         server.port()
     )
 }
+
+/// Selects frames by their numbers in the file, which count from 1; numbers are in ascending order.
+pub(crate) fn frames_filter(frames: &[u64]) -> String {
+    let mut runs: Vec<(u64, u64)> = Vec::new();
+    for &frame in frames {
+        match runs.last_mut() {
+            Some(run) if run.1 + 1 == frame => run.1 = frame,
+            _ => runs.push((frame, frame)),
+        }
+    }
+    let run = |(first, last): (u64, u64)| {
+        if first == last { first.to_string() } else { format!("{first}..{last}") }
+    };
+    let runs: Vec<String> = runs.into_iter().map(run).collect();
+    format!("frame.number in {{{}}}", runs.join(", "))
+}

@@ -59,6 +59,7 @@ pub mod comparison;
 pub mod coverage;
 mod display_filter;
 pub mod extract;
+pub mod finding;
 pub mod graph;
 pub mod histogram;
 pub mod mptcp;

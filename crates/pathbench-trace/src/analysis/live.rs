@@ -38,7 +38,7 @@ impl LiveAnalysis {
         let capture =
             |(name, interface)| Capture { name, interfaces: [interface], dropped_packets: 0, damage: None };
         Self {
-            analyzer: Analyzer::new(parameters, interfaces.len(), quic, ()),
+            analyzer: Analyzer::new(parameters, interfaces.len(), quic, ()).without_frame_numbers(),
             waiting: interfaces.iter().map(|_| Waiting::default()).collect(),
             captures: interfaces.into_iter().map(capture).collect(),
             newest_ns: 0,

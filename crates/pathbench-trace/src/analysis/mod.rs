@@ -8,7 +8,7 @@ pub use live::LiveAnalysis;
 use crate::analyzer::{Analyzer, Counts, Sequence};
 use crate::capture::{Batch, CaptureReader, Frame, InterfaceDescription, OpenError, link_type_name};
 use crate::quic::Quic;
-use pathbench_record::trace::{CaptureInterface, CaptureRecord, TraceDocument};
+use pathbench_record::trace::{CaptureInterface, CaptureRecord, TraceDocument, UndecodedPackets};
 use std::io::Read;
 
 /// Most packets of a batch.
@@ -123,7 +123,10 @@ pub fn analyse<R: Read, S: Sequence>(
 fn whole<R: Read, S: Sequence>(source: &mut CaptureSource<R>, analyzer: &mut Analyzer<S>) -> Option<String> {
     loop {
         match source.reader.batch() {
-            Ok(Some(batch)) => analyzer.batch(0, batch.interfaces(), batch.iter()),
+            Ok(Some(batch)) => {
+                analyzer.add_secrets(batch.secrets());
+                analyzer.batch(0, batch.interfaces(), batch.iter());
+            }
             Ok(None) => return None,
             Err(error) => return Some(error.to_string()),
         }
@@ -141,7 +144,10 @@ fn merge<R: Read, S: Sequence>(
         for (index, ((source, waiting), damage)) in each {
             while waiting.time_ns().is_none() && !waiting.ended {
                 match source.reader.batch() {
-                    Ok(Some(batch)) => waiting.store(&batch),
+                    Ok(Some(batch)) => {
+                        analyzer.add_secrets(batch.secrets());
+                        waiting.store(&batch);
+                    }
                     Ok(None) => waiting.ended = true,
                     Err(error) => {
                         *damage = Some(error.to_string());
@@ -198,6 +204,11 @@ fn capture_record(name: String, interfaces: &[InterfaceDescription], counts: &Co
         wire_bytes: counts.wire_bytes,
         truncated_packets: counts.truncated_packets,
         other_packets: counts.other_packets,
+        undecoded: counts
+            .undecoded()
+            .into_iter()
+            .map(|(reason, packets)| UndecodedPackets { reason: reason.into_owned(), packets })
+            .collect(),
         ..CaptureRecord::default()
     }
 }

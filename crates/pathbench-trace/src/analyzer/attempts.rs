@@ -1,6 +1,6 @@
 //! Conclusions about connections and joins that failed or were never tried, and about what the capture lacks.
 
-use super::findings::finding;
+use crate::finding::FindingKind as Kind;
 use pathbench_record::trace::{TraceFinding, TracedConnection, TracedSignal, TracedSubflow};
 use std::net::{IpAddr, SocketAddr};
 
@@ -11,7 +11,7 @@ const ZERO_WINDOW_MS: f64 = 200.0;
 /// Packets of one direction without any of the other from which the other was not captured.
 const ONE_WAY_PACKETS: u64 = 3;
 
-/// What became of the SYN, zero windows, and a direction that is not in the capture.
+/// The fate of the SYN, zero windows, and a direction that is not in the capture.
 pub(super) fn add_subflow(subflow: &TracedSubflow, end_s: f64, findings: &mut Vec<TraceFinding>) {
     findings.extend(attempt(subflow, end_s));
     let both = [
@@ -29,7 +29,7 @@ pub(super) fn add_subflow(subflow: &TracedSubflow, end_s: f64, findings: &mut Ve
                 "{} && tcp.window_size_value == 0 && tcp.flags.reset == 0 && tcp.flags.syn == 0",
                 subflow.filter
             );
-            findings.push(finding("zero-window", "warning", text, filter));
+            findings.push(Kind::ZeroWindow.finding("warning", text, (filter, None)));
         }
         let is_absent = advertised.packets == 0 && sent.packets >= ONE_WAY_PACKETS;
         if is_absent && subflow.opening.is_none() && is_tcp(subflow) {
@@ -37,7 +37,7 @@ pub(super) fn add_subflow(subflow: &TracedSubflow, end_s: f64, findings: &mut Ve
                 "no packet of the {receiver} was captured: the capture has one direction, and figures of the other are \
                  unknown"
             );
-            findings.push(finding("one-direction", "warning", text, subflow.filter.clone()));
+            findings.push(Kind::OneDirection.finding("warning", text, (subflow.filter.clone(), None)));
         }
     }
 }
@@ -50,29 +50,39 @@ fn attempt(subflow: &TracedSubflow, end_s: f64) -> Option<TraceFinding> {
     let opening = subflow.opening.as_deref()?;
     let syns = subflow.syns.unwrap_or(1);
     let has_waited = syns > 1 || end_s - subflow.start_s >= ENOUGH_S;
-    let (noun, name) = if subflow.kind == "join" { ("join", "join") } else { ("connect", "connection") };
+    let is_join = subflow.kind == "join";
+    let name = if is_join { "join" } else { "connection" };
+    let kind = |connect: Kind, join: Kind| if is_join { join } else { connect };
     let times = if syns == 1 { "1 SYN".to_owned() } else { format!("{syns} SYNs") };
     let reason =
         subflow.reset_reason.as_ref().map_or(String::new(), |reason| format!(" (MP_TCPRST: {reason})"));
-    let (text, condition) = match opening {
+    let (kind, text, condition) = match opening {
         "unanswered" if has_waited => {
-            (format!("no answer to {times}: the {name} was not opened"), "tcp.flags.syn == 1")
+            let kind = kind(Kind::ConnectUnanswered, Kind::JoinUnanswered);
+            (kind, format!("no answer to {times}: the {name} was not opened"), "tcp.flags.syn == 1")
         }
         "unacknowledged" if has_waited => {
-            (format!("the SYN/ACK was not acknowledged: the {name} was not opened"), "tcp.flags.syn == 1")
+            let kind = kind(Kind::ConnectUnacknowledged, Kind::JoinUnacknowledged);
+            (
+                kind,
+                format!("the SYN/ACK was not acknowledged: the {name} was not opened"),
+                "tcp.flags.syn == 1",
+            )
         }
         "refused" if subflow.refused_by.as_deref() == Some("client") && subflow.download.packets > 0 => (
+            kind(Kind::ConnectRefused, Kind::JoinRefused),
             format!("the client refused the SYN/ACK with an RST{reason}: the {name} was not opened"),
             "tcp.flags.reset == 1",
         ),
         "refused" => {
             let by = subflow.refused_by.as_deref().unwrap_or("server");
-            (format!("the {by} refused the {name} with an RST{reason}"), "tcp.flags.reset == 1")
+            let kind = kind(Kind::ConnectRefused, Kind::JoinRefused);
+            (kind, format!("the {by} refused the {name} with an RST{reason}"), "tcp.flags.reset == 1")
         }
         _ => return None,
     };
-    let level = if noun == "join" { "warning" } else { "error" };
-    Some(finding(&format!("{noun}-{opening}"), level, text, format!("{} && {condition}", subflow.filter)))
+    let level = if is_join { "warning" } else { "error" };
+    Some(kind.finding(level, text, (format!("{} && {condition}", subflow.filter), None)))
 }
 
 /// Addresses that an end announced and that no subflow used, and announcements that were not confirmed.
@@ -94,7 +104,7 @@ pub(super) fn add_announcements(connection: &TracedConnection, findings: &mut Ve
             let times = signal.repeats + 1;
             let text =
                 format!("the {} announced {address} {times} times, and no echo confirmed it", signal.sender);
-            findings.push(finding("add-addr-unconfirmed", "warning", text, filter.clone()));
+            findings.push(Kind::AddAddrUnconfirmed.finding("warning", text, (filter.clone(), None)));
         }
         if !connection.subflows.iter().any(|subflow| uses(subflow, signal, address)) && !later("remove-addr")
         {
@@ -104,7 +114,7 @@ pub(super) fn add_announcements(connection: &TracedConnection, findings: &mut Ve
                 signal.sender,
                 end_s - signal.at_s
             );
-            findings.push(finding("never-joined", "info", text, filter));
+            findings.push(Kind::NeverJoined.finding("info", text, (filter, None)));
         }
     }
 }

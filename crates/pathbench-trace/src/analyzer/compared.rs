@@ -1,8 +1,9 @@
 //! The state of flows that several captures contain.
 
 use super::counts::Counts;
+use super::evidence::Evidence;
 use super::table::FlowKey;
-use crate::comparison::{CaptureSpan, FlowComparison};
+use crate::comparison::{CaptureSpan, Clocks, FlowComparison};
 use crate::mptcp::options::{self, Join, MptcpOption};
 use crate::packet::tcp_options::{TcpOption, options};
 use crate::packet::{FlowEndpoint, PacketHeaders, Tcp};
@@ -29,6 +30,8 @@ pub(super) struct Several {
     pub(super) flows: u64,
     /// The capture that has the packets of a UDP flow: those of further captures are the same.
     pub(super) datagrams: HashMap<FlowKey, u32>,
+    /// From all flows that have ended.
+    pub(super) clocks: Clocks,
     /// Ranges that wait, of all flows.
     pub(super) waiting: usize,
 }
@@ -39,6 +42,8 @@ pub(super) struct Compared {
     pub(super) comparison: FlowComparison,
     /// The flow as the second point has it: figures of a sender are those of the point nearer to it.
     pub(super) flow: Flow,
+    /// Frames of the second point that show findings.
+    pub(super) evidence: Evidence,
     /// Number of the flow: indices are used again.
     pub(super) number: u64,
     /// Capture of the second point.

@@ -2,15 +2,17 @@
 
 use super::compared::{Compared, signatures};
 use super::connection::Subflow;
+use super::counts::Counts;
+use super::evidence::Shows;
 use super::sequence::Sequence;
 use super::state::{Analyzer, LINGER_NS};
 use super::table::FlowKey;
 use crate::capture::Frame;
-use crate::comparison::ObservationContext;
+use crate::comparison::{Clocks, FlowTimes, ObservationContext};
 use crate::packet::tcp_options::{TcpOption, options};
-use crate::packet::{PacketHeaders, Tcp};
+use crate::packet::{FlowEndpoint, PacketHeaders, Tcp};
 use crate::tcp::{ACK, Flow, Receipt, SYN};
-use pathbench_record::trace::SubflowComparison;
+use pathbench_record::trace::{SubflowComparison, TracedSubflow};
 
 /// SYNs by which a flow behind a NAT is recognised.
 const SIGNATURES: usize = 65_536;
@@ -167,6 +169,7 @@ impl<S: Sequence> Analyzer<S> {
             return;
         }
         let Subflow { comparison, flow: first, .. } = &mut self.flows[flow as usize];
+        let mut noted = None;
         if let Some(compared) = comparison {
             compared.second = Some(capture);
             let side = compared.side(packet, first.ends);
@@ -178,9 +181,22 @@ impl<S: Sequence> Analyzer<S> {
                     ..Flow::default()
                 };
             }
-            if !matches!(compared.flow.packet(side, packet, tcp, frame.time_ns), Receipt::Taken(_)) {
-                return;
+            if tcp.flags & SYN != 0 {
+                let mss = &mut compared.flow.directions[side].mss;
+                *mss = options(tcp.options)
+                    .find_map(|option| match option {
+                        TcpOption::Mss(bytes) => Some(bytes),
+                        _ => None,
+                    })
+                    .or(*mss);
             }
+            let Receipt::Taken(arrival) = compared.flow.packet(side, packet, tcp, frame.time_ns) else {
+                return;
+            };
+            noted = Some((side, arrival));
+        }
+        if let Some((side, arrival)) = noted {
+            self.note_second(flow, (side, capture), packet, tcp, arrival.as_ref());
         }
         self.observe(flow, 1, frame, packet, tcp);
     }
@@ -198,6 +214,7 @@ impl<S: Sequence> Analyzer<S> {
         let (Some(compared), Some(several)) = (&mut subflow.comparison, &mut self.several) else { return };
         let mut context = ObservationContext {
             spans: compared.spans(subflow.capture, &self.counts),
+            frame: self.frame,
             ..ObservationContext::default()
         };
         if several.waiting > WAITING {
@@ -218,19 +235,49 @@ impl<S: Sequence> Analyzer<S> {
     }
 
     /// The comparisons of a connection's subflows.
-    pub(super) fn finish_comparisons(&self, members: &mut [Subflow]) -> Vec<Option<SubflowComparison>> {
-        let result = |member: &mut Subflow| {
-            let mut compared = member.comparison.take()?;
-            let spans = compared.spans(member.capture, &self.counts);
-            let captures = [member.capture, compared.second?];
-            let result = compared.comparison.finish(captures, spans)?;
-            // By the flow's sender: the point nearer to it.
-            let second_is_client = result.client_capture != member.capture;
-            member.flow.take_sender(usize::from(!second_is_client), &mut compared.flow);
-            Some(if member.turned { exchange_ends(result) } else { result })
-        };
-        members.iter_mut().map(result).collect()
+    pub(super) fn finish_comparisons(
+        &mut self,
+        members: &mut [Subflow],
+    ) -> Vec<Option<FlowComparisonResult>> {
+        let Self { several: Some(several), counts, .. } = self else { return Vec::new() };
+        members.iter_mut().map(|member| member.finish_comparison(counts, &mut several.clocks)).collect()
     }
+}
+
+impl Subflow {
+    /// The comparison; the figures and frames of each sender are from then on those of the point nearer to it.
+    fn finish_comparison(&mut self, counts: &[Counts], clocks: &mut Clocks) -> Option<FlowComparisonResult> {
+        let mut compared = self.comparison.take()?;
+        let spans = compared.spans(self.capture, counts);
+        let captures = [self.capture, compared.second?];
+        let (result, times, frames) = compared.comparison.finish(captures, spans)?;
+        clocks.add(&times);
+        // By the flow's sender: the point nearer to it.
+        let nearer = usize::from(result.client_capture == self.capture);
+        let second = &mut compared.flow.directions[nearer];
+        second.mss = second.mss.or(self.flow.directions[nearer].mss);
+        self.flow.take_sender(nearer, &mut compared.flow);
+        let evidence = self.evidence.get_or_insert_default();
+        evidence.take_sender(nearer, &mut compared.evidence);
+        for (side, capture) in [result.client_capture, result.server_capture].into_iter().enumerate() {
+            evidence.extend(Shows::Lost, side, capture, &frames.lost[side]);
+            evidence.extend(Shows::Rewritten, side, capture, &frames.rewritten[side]);
+        }
+        let turned = self.turned;
+        let comparison = if turned { exchange_ends(result) } else { result };
+        Some(FlowComparisonResult { comparison, times, turned, translated: compared.translated })
+    }
+}
+
+/// The comparison of a flow at two points of capture.
+pub(super) struct FlowComparisonResult {
+    /// Without the offset and the delays.
+    pub(super) comparison: SubflowComparison,
+    pub(super) times: FlowTimes,
+    /// The connection's server has sent the SYN.
+    pub(super) turned: bool,
+    /// The ends at the second point, behind a NAT.
+    pub(super) translated: Option<[FlowEndpoint; 2]>,
 }
 
 /// The connection's server has sent the SYN of the subflow.
@@ -238,9 +285,37 @@ fn exchange_ends(comparison: SubflowComparison) -> SubflowComparison {
     SubflowComparison {
         client_capture: comparison.server_capture,
         server_capture: comparison.client_capture,
-        clock_offset_ms: comparison.clock_offset_ms.map(|offset| -offset),
         upload: comparison.download,
         download: comparison.upload,
         ..comparison
+    }
+}
+
+/// The times of a subflow of the result, by its index.
+#[derive(Debug)]
+pub(super) struct KeptTimes {
+    subflow: usize,
+    times: FlowTimes,
+    turned: bool,
+}
+
+impl KeptTimes {
+    pub(super) fn new(subflow: usize, mut times: FlowTimes, turned: bool, most: usize) -> Self {
+        times.limit(most);
+        Self { subflow, times, turned }
+    }
+
+    /// Offset and delays, when the clocks are known.
+    pub(super) fn complete(&self, subflows: &mut [TracedSubflow], clocks: &Clocks) {
+        let subflow = subflows.get_mut(self.subflow);
+        let Some(comparison) = subflow.and_then(|subflow| subflow.comparison.as_mut()) else { return };
+        let Some(found) = clocks.delays(&self.times) else { return };
+        let [mut upload, mut download] = found.delays_ms;
+        if self.turned {
+            std::mem::swap(&mut upload, &mut download);
+        }
+        (comparison.upload.delay_ms, comparison.download.delay_ms) = (upload, download);
+        comparison.clock_offset_ms = Some(if self.turned { -found.offset_ms } else { found.offset_ms });
+        comparison.clock_offset_uncertainty_ms = Some(found.uncertainty_ms);
     }
 }

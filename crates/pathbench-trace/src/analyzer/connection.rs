@@ -1,6 +1,7 @@
 //! The state of a live connection and its subflows.
 
 use super::compared::Compared;
+use super::evidence::Evidence;
 use super::table::FlowKey;
 use crate::mptcp::checksum::Checksums;
 use crate::mptcp::data::DataLevelDirection;
@@ -53,6 +54,8 @@ pub(super) struct Subflow {
     pub(super) mptcp: Option<Box<MptcpSubflow>>,
     /// With another point of capture; only when there are several captures.
     pub(super) comparison: Option<Box<Compared>>,
+    /// Frames that show findings.
+    pub(super) evidence: Option<Box<Evidence>>,
 }
 
 impl Subflow {
@@ -60,6 +63,12 @@ impl Subflow {
     #[inline]
     pub(super) fn connection_side(&self, side: usize) -> usize {
         side ^ usize::from(self.turned)
+    }
+
+    /// Frame numbers that are kept for findings.
+    pub(super) fn kept_frames(&self) -> usize {
+        let second = self.comparison.as_ref().map_or(0, |compared| compared.evidence.len());
+        self.evidence.as_ref().map_or(0, |evidence| evidence.len()) + second
     }
 
     #[inline]
@@ -105,6 +114,8 @@ pub(super) struct Connection {
     /// Version of `MP_CAPABLE` in the SYN.
     pub(super) offered: Option<u8>,
     pub(super) fallback: Option<(u64, &'static str)>,
+    /// Capture and number of the frame that shows the fallback.
+    pub(super) fallback_frame: Option<(u32, u64)>,
     pub(super) mptcp: Option<Box<MptcpConnection>>,
     pub(super) closing: Closing,
 }

@@ -1,8 +1,11 @@
 //! From live state to the result.
 
+use super::comparison::{FlowComparisonResult, KeptTimes};
 use super::connection::{Closing, Connection, MptcpConnection, Subflow};
 use super::counts::Counts;
+use super::evidence::Shown;
 use super::findings;
+use super::kept::Aside;
 use super::sequence::Sequence;
 use super::state::{AWAITING_JOIN, Analyzer};
 use crate::display_filter::display_filter;
@@ -18,6 +21,10 @@ use pathbench_record::trace::{
 
 /// Flows among which an idle connection is searched.
 const EXAMINED: usize = 64;
+/// Subflows in the display filter of a connection.
+const MOST_FILTERED: usize = 64;
+/// With several captures, closed connections that are kept until the others have them, too.
+const CLOSED_OF_SEVERAL: usize = 16_384;
 const NS_PER_S: f64 = 1e9;
 
 /// Seconds from `origin` to `at`.
@@ -38,7 +45,7 @@ impl<S: Sequence> Analyzer<S> {
         for connection in self.quic.finish(origin_ns) {
             let payload: u64 = connection.upload.payload_bytes + connection.download.payload_bytes;
             let id = self.next_id + connection.id;
-            self.kept.keep(payload, TracedConnection { id, ..connection });
+            self.kept.keep(payload, TracedConnection { id, ..connection }, Aside::default());
         }
         self.totals.quic_connections = quic.connections;
         self.totals.other_udp_flows = quic.other_udp_flows;
@@ -46,15 +53,24 @@ impl<S: Sequence> Analyzer<S> {
         let fragments = self.reassembly.discarded();
         self.totals.discarded += quic.discarded + fragments.evicted;
         self.totals.incomplete_datagrams = fragments.overlapping + fragments.timed_out;
+        let (mut connections, asides) = self.kept.into_connections();
+        if let Some(several) = &self.several {
+            for (connection, aside) in connections.iter_mut().zip(&asides) {
+                aside
+                    .times
+                    .iter()
+                    .for_each(|times| times.complete(&mut connection.subflows, &several.clocks));
+            }
+        }
         let mut document = TraceDocument {
             schema: pathbench_record::trace::SCHEMA.to_owned(),
             started: rfc3339_from_unix((origin_ns / 1_000_000_000) as i64),
             duration_s: seconds(origin_ns, self.last_ns),
             totals: self.totals,
-            connections: self.kept.into_connections(),
+            connections,
             ..TraceDocument::default()
         };
-        document.findings = findings::findings(&document);
+        document.findings = findings::findings(&document, &asides);
         (document, self.counts, self.sequence)
     }
 
@@ -63,6 +79,8 @@ impl<S: Sequence> Analyzer<S> {
     pub(super) fn end_closed(&mut self) {
         while let Some(&(at_ns, connection, id)) = self.closed.front()
             && at_ns <= self.last_ns
+            // The clock of a capture that has the flow, too, may be hours behind.
+            && (self.several.is_none() || self.closed.len() > CLOSED_OF_SEVERAL)
         {
             self.closed.pop_front();
             self.end_if(connection, id, Closing::Ends);
@@ -122,6 +140,7 @@ impl<S: Sequence> Analyzer<S> {
                 let subflow = std::mem::take(&mut self.flows[flow as usize]);
                 self.table.remove(self.table.hash(&subflow.key()), flow);
                 self.end_comparison(&subflow, flow);
+                self.frames_left += subflow.kept_frames();
                 self.free_flows.push(flow);
                 subflow
             })
@@ -149,14 +168,28 @@ impl<S: Sequence> Analyzer<S> {
             members.iter().flat_map(|subflow| &subflow.flow.directions).map(|sent| sent.payload_bytes).sum();
         self.totals.offload_packets +=
             members.iter().map(|member| member.flow.offload_packets()).sum::<u64>();
+        // The clocks are those of all flows.
+        let comparisons = self.finish_comparisons(&mut members);
         if self.kept.wants(payload, connection.id) {
             let origin_ns = self.origin_ns.unwrap_or(0);
-            let comparisons = self.finish_comparisons(&mut members);
+            let shown = Shown::new(&members, connection.fallback_frame);
             let mut result = traced_connection(connection, members, origin_ns);
-            for (subflow, comparison) in result.subflows.iter_mut().zip(comparisons) {
-                subflow.comparison = comparison;
+            let mut kept_times = Vec::new();
+            for (subflow, compared) in result.subflows.iter_mut().zip(comparisons) {
+                let Some(FlowComparisonResult { comparison, times, turned, translated }) = compared else {
+                    continue;
+                };
+                subflow.comparison = Some(comparison);
+                kept_times.push(KeptTimes::new(subflow.id as usize, times, turned, self.kept.most()));
+                if let Some(ends) = translated {
+                    subflow.filter = either(&[&subflow.filter, &display_filter("tcp", ends)]);
+                }
             }
-            self.kept.keep(payload, result);
+            result.filter = connection_filter(&result.subflows);
+            if let (Some(fallback), Some((filter, _))) = (&mut result.fallback, shown.fallback()) {
+                fallback.filter = filter;
+            }
+            self.kept.keep(payload, result, Aside { shown, times: kept_times });
         }
     }
 }
@@ -192,12 +225,22 @@ fn traced_connection(connection: Connection, mut members: Vec<Subflow>, origin_n
         add_data_level(&mut result, *mptcp, &members, origin_ns);
     }
     result.subflows = members.iter_mut().map(|member| subflow(member, origin_ns, multipath)).collect();
-    let filters: Vec<&str> = result.subflows.iter().take(8).map(|subflow| subflow.filter.as_str()).collect();
-    result.filter = match filters.as_slice() {
+    result.filter = connection_filter(&result.subflows);
+    result
+}
+
+/// The packets of the first subflows.
+fn connection_filter(subflows: &[TracedSubflow]) -> String {
+    let filters: Vec<&str> =
+        subflows.iter().take(MOST_FILTERED).map(|subflow| subflow.filter.as_str()).collect();
+    either(&filters)
+}
+
+fn either(filters: &[&str]) -> String {
+    match filters {
         [one] => (*one).to_owned(),
         several => several.iter().map(|filter| format!("({filter})")).collect::<Vec<_>>().join(" || "),
-    };
-    result
+    }
 }
 
 fn connection_ends(subflow: &Subflow) -> [FlowEndpoint; 2] {

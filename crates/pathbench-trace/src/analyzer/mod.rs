@@ -10,6 +10,7 @@ mod connection;
 mod control;
 mod counts;
 mod data_sequence;
+mod evidence;
 mod findings;
 mod finish;
 mod kept;
@@ -48,7 +49,7 @@ impl<S: Sequence> Analyzer<S> {
                 interfaces.get(frame.interface as usize).map_or(1, |interface| interface.link_type);
             match dissect(link_type, frame.bytes, frame.original_length) {
                 Dissected::Packet(packet) => {
-                    self.look_up(&packet);
+                    self.look_up(capture, &packet);
                     packets.push((frame, packet));
                 }
                 Dissected::Fragment(fragment) => {
@@ -59,18 +60,25 @@ impl<S: Sequence> Analyzer<S> {
                         && let Dissected::Packet(packet) = whole.dissect()
                     {
                         let frame = Frame { bytes: &[], comment: None, ..frame };
-                        self.look_up(&packet);
+                        self.look_up(capture, &packet);
                         self.stages(capture, &mut vec![(frame, packet)]);
                     }
                 }
-                Dissected::Other(_) => {
+                Dissected::Other(reason) => {
                     self.stages(capture, &mut packets);
                     self.set_time(capture, frame.time_ns);
-                    self.counts[capture as usize].other_packets += 1;
+                    let counts = &mut self.counts[capture as usize];
+                    counts.other_packets += 1;
+                    counts.add_undecoded(reason, link_type);
                 }
             }
         }
         self.stages(capture, &mut packets);
+    }
+
+    /// Takes TLS secrets, lines in the format of `SSLKEYLOGFILE`, for the packets after them.
+    pub fn add_secrets(&mut self, key_log: &[u8]) {
+        self.quic.add_secrets(key_log);
     }
 
     /// No further packet of this capture will come.
@@ -88,11 +96,12 @@ impl<S: Sequence> Analyzer<S> {
     }
 
     #[inline]
-    fn look_up(&mut self, packet: &PacketHeaders<'_>) {
+    fn look_up(&mut self, capture: u32, packet: &PacketHeaders<'_>) {
         let key = FlowKey::new(packet.source, packet.destination);
         let hash = self.table.hash(&key);
         self.table.touch(hash);
-        self.lookups.push(Lookup { key, hash, flow: None });
+        let frame = self.counts[capture as usize].packets;
+        self.lookups.push(Lookup { key, hash, flow: None, frame });
     }
 
     /// Second and third stage.
@@ -122,6 +131,7 @@ impl<S: Sequence> Analyzer<S> {
         }
         for (lookup, (frame, packet)) in lookups.iter().zip(packets.iter()) {
             self.set_time(capture, frame.time_ns);
+            self.frame = lookup.frame;
             match &packet.transport {
                 TransportHeader::Tcp(tcp) => self.tcp(capture, frame, packet, tcp, lookup),
                 TransportHeader::Udp(udp) => {
@@ -129,7 +139,7 @@ impl<S: Sequence> Analyzer<S> {
                         self.quic.push(frame.time_ns, packet, udp);
                     }
                 }
-                TransportHeader::TooBig(message) => self.too_big(message, frame.time_ns),
+                TransportHeader::TooBig(message) => self.too_big(capture, message, frame.time_ns),
             }
         }
         packets.clear();
@@ -255,13 +265,13 @@ impl<S: Sequence> Analyzer<S> {
         }
     }
 
-    fn too_big(&mut self, message: &PacketTooBig, time_ns: u64) {
+    fn too_big(&mut self, capture: u32, message: &PacketTooBig, time_ns: u64) {
         let key = FlowKey::new(message.source, message.destination);
-        if let Some(flow) = self.find(&key, self.table.hash(&key)) {
-            let flow = &mut self.flows[flow as usize].flow;
+        if let Some(index) = self.find(&key, self.table.hash(&key)) {
+            let flow = &mut self.flows[index as usize].flow;
             // Behind a NAT the quoted packet has other ends.
-            if flow.ends.contains(&message.source) {
-                flow.too_big(message, time_ns);
+            if flow.ends.contains(&message.source) && flow.too_big(message, time_ns) {
+                self.note_too_big(index, capture);
             }
         }
     }

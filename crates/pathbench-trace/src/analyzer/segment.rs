@@ -56,6 +56,7 @@ impl<S: Sequence> Analyzer<S> {
             Some(arrival) => self.data(flow, side, arrival, mptcp, time_ns),
             None => None,
         };
+        self.note(flow, side, packet, tcp, (arrival.as_ref(), carried));
         if S::ACTIVE {
             let kind = kind(arrival.as_ref(), carried);
             self.record(flow, side, frame, kind, arrival.as_ref(), carried);

@@ -3,6 +3,7 @@
 use super::compared::Several;
 use super::connection::{Connection, Kind, Subflow};
 use super::counts::Counts;
+use super::evidence::MOST_LIVE_FRAMES;
 use super::kept::Kept;
 use super::sequence::Sequence;
 use super::table::{FlowKey, Table};
@@ -58,6 +59,10 @@ pub struct Analyzer<S: Sequence = ()> {
     pub(super) kept: Kept,
     pub(super) sequence: S,
     pub(super) lookups: Vec<Lookup>,
+    /// Number of the current frame in its capture, from 1.
+    pub(super) frame: u64,
+    /// Frame numbers that may still be kept for findings.
+    pub(super) frames_left: usize,
 }
 
 /// A packet of a batch after the first stage.
@@ -66,6 +71,8 @@ pub(super) struct Lookup {
     pub(super) key: FlowKey,
     pub(super) hash: u64,
     pub(super) flow: Option<u32>,
+    /// Number of the packet in its capture, from 1.
+    pub(super) frame: u64,
 }
 
 impl<S: Sequence> Analyzer<S> {
@@ -91,10 +98,18 @@ impl<S: Sequence> Analyzer<S> {
             next_id: 0,
             totals: TraceTotals::default(),
             lookups: Vec::new(),
+            frame: 0,
+            frames_left: MOST_LIVE_FRAMES,
             several: (captures > 1).then(Box::default),
             quic,
             sequence,
         }
+    }
+
+    /// The packets are in no file, so that no frame has a number.
+    pub(crate) fn without_frame_numbers(mut self) -> Self {
+        self.frames_left = 0;
+        self
     }
 
     /// The capture `next` began when `first` had ended: it is the next file of the same point of capture.

@@ -56,8 +56,9 @@ impl Slots {
         &'a self,
         bytes: &'a [u8],
         interfaces: &'a [InterfaceDescription],
+        secrets: &'a [u8],
     ) -> Option<Batch<'a>> {
-        (!self.is_empty()).then_some(Batch { bytes, slots: &self.0, interfaces })
+        (!self.is_empty()).then_some(Batch { bytes, slots: &self.0, interfaces, secrets })
     }
 }
 
@@ -67,6 +68,7 @@ pub struct Batch<'a> {
     bytes: &'a [u8],
     slots: &'a [Slot],
     interfaces: &'a [InterfaceDescription],
+    secrets: &'a [u8],
 }
 
 impl<'a> Batch<'a> {
@@ -87,6 +89,11 @@ impl<'a> Batch<'a> {
     /// [`CaptureReader::interfaces`](super::CaptureReader::interfaces), as the batch borrows the reader.
     pub fn interfaces(&self) -> &'a [InterfaceDescription] {
         self.interfaces
+    }
+
+    /// TLS secrets of decryption secrets blocks since the last batch, as lines of `SSLKEYLOGFILE`.
+    pub fn secrets(&self) -> &'a [u8] {
+        self.secrets
     }
 }
 

@@ -11,6 +11,9 @@ pub(super) const INTERFACE_DESCRIPTION: u32 = 1;
 const PACKET: u32 = 2;
 const SIMPLE_PACKET: u32 = 3;
 pub(super) const ENHANCED_PACKET: u32 = 6;
+const DECRYPTION_SECRETS: u32 = 10;
+/// Secrets in the format of `SSLKEYLOGFILE`.
+const TLS_KEY_LOG: u32 = 0x544c_534b;
 pub(super) const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
 /// Type and length of a block and the byte-order magic of a section header.
 pub(super) const SECTION_START_BYTES: usize = 12;
@@ -36,6 +39,8 @@ const LARGEST_BLOCK_BYTES: u32 = LARGEST_PACKET_BYTES + (1 << 20);
 const MOST_INTERFACES: usize = 65_536;
 /// Longer names, descriptions and filters are truncated.
 const LONGEST_TEXT_BYTES: usize = 256;
+/// Secrets between two packets; further ones are ignored.
+const MOST_SECRETS_BYTES: usize = 64 << 20;
 const NANOSECONDS_PER_SECOND: u64 = 1_000_000_000;
 
 /// The current section.
@@ -108,6 +113,7 @@ pub(super) struct Scan<'a> {
     pub(super) bytes: &'a [u8],
     pub(super) slots: &'a mut Slots,
     pub(super) interfaces: &'a mut Vec<InterfaceDescription>,
+    pub(super) secrets: &'a mut Vec<u8>,
 }
 
 /// A block's body and its offset in the buffer.
@@ -190,6 +196,7 @@ impl Pcapng {
             SIMPLE_PACKET => self.simple_packet(body, scan.slots),
             INTERFACE_DESCRIPTION => self.interface(body.bytes, scan.interfaces),
             SECTION_HEADER => self.section_header(body.bytes),
+            DECRYPTION_SECRETS => self.secrets(body.bytes, scan.secrets),
             _ => Ok(()),
         }
         .map_err(Step::Damage)?;
@@ -259,6 +266,23 @@ impl Pcapng {
             snap_length,
         });
         interfaces.push(found);
+        Ok(())
+    }
+
+    /// Appends the key log of a decryption secrets block.
+    fn secrets(&self, body: &[u8], secrets: &mut Vec<u8>) -> Result<(), Damage> {
+        let Some(([k0, k1, k2, k3, l0, l1, l2, l3], data)) = body.split_first_chunk::<8>() else {
+            return Err(Damage::ShortBlock { kind: DECRYPTION_SECRETS });
+        };
+        let data =
+            usize::try_from(self.order.u32([*l0, *l1, *l2, *l3])).ok().and_then(|length| data.get(..length));
+        let Some(data) = data else { return Err(Damage::ShortBlock { kind: DECRYPTION_SECRETS }) };
+        if self.order.u32([*k0, *k1, *k2, *k3]) == TLS_KEY_LOG
+            && secrets.len().saturating_add(data.len()) < MOST_SECRETS_BYTES
+        {
+            secrets.extend_from_slice(data);
+            secrets.push(b'\n');
+        }
         Ok(())
     }
 

@@ -93,6 +93,8 @@ pub struct CaptureReader<R> {
     layout: Layout,
     interfaces: Vec<InterfaceDescription>,
     slots: Slots,
+    /// Key log lines before and within the current batch.
+    secrets: Vec<u8>,
     ended: bool,
 }
 
@@ -124,7 +126,7 @@ impl<R: Read> CaptureReader<R> {
         } else {
             return Err(OpenError::UnknownFormat);
         };
-        Ok(Self { buffer, layout, interfaces, slots: Slots::default(), ended: false })
+        Ok(Self { buffer, layout, interfaces, slots: Slots::default(), secrets: Vec::new(), ended: false })
     }
 
     /// The next frames, at least one and at most 64; `None` at the end of the file.
@@ -132,13 +134,14 @@ impl<R: Read> CaptureReader<R> {
     /// A truncated or damaged file yields the frames before the damage, then one error, then `None`.
     pub fn batch(&mut self) -> Result<Option<Batch<'_>>, CaptureReadError> {
         self.slots.clear();
+        self.secrets.clear();
         while self.slots.is_empty() && !self.ended {
             if let Err(error) = self.advance() {
                 self.ended = true;
                 return Err(error);
             }
         }
-        Ok(self.slots.batch(self.buffer.bytes(), &self.interfaces))
+        Ok(self.slots.batch(self.buffer.bytes(), &self.interfaces, &self.secrets))
     }
 
     /// Fills the slots from the buffer, or the buffer from the source if it lacks a whole frame.
@@ -148,7 +151,8 @@ impl<R: Read> CaptureReader<R> {
             Layout::Pcap(pcap) => pcap.scan(bytes, start, &mut self.slots),
             Layout::Pcapng(pcapng) => {
                 let (slots, interfaces) = (&mut self.slots, &mut self.interfaces);
-                pcapng.scan(start, Scan { bytes, slots, interfaces })
+                let secrets = &mut self.secrets;
+                pcapng.scan(start, Scan { bytes, slots, interfaces, secrets })
             }
         };
         self.buffer.consume_to(next);

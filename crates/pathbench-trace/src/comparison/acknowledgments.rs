@@ -1,6 +1,6 @@
 //! Segments without payload at both points: delays of the direction that carries no data.
 
-use super::clock::Sample;
+use super::envelope::Sample;
 use std::collections::VecDeque;
 
 /// Most acknowledgments that wait for their counterparts, per point.

@@ -1,29 +1,21 @@
-//! The offset of two clocks, and delays without it.
+//! The offset of the clocks of two captures, and delays without it.
 
+use super::envelope::{Envelope, Sample};
 use pathbench_record::trace::TracedDistribution;
+use std::collections::HashMap;
 
-/// Differences that are kept. Beyond, every second, fourth, … is kept.
+/// Differences that are kept per direction of a flow. Beyond, every second, fourth, … is kept.
 const KEPT: usize = 2_048;
+/// Differences that the flows of a result keep together, as far as each has [`LEAST_KEPT`].
+const KEPT_OF_RESULT: usize = 1 << 20;
+const LEAST_KEPT: usize = 64;
+/// The clocks of two hosts drift apart by at most this rate: each is within 100 ppm.
+const MOST_DRIFT: f64 = 200e-6;
+/// Pairs of captures.
+const MOST_PAIRS: usize = 4_096;
 
-/// The times of one packet.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Sample {
-    /// At point 0.
-    time_ns: u64,
-    /// Time at point 1 minus time at point 0.
-    difference: i64,
-}
-
-impl Sample {
-    /// Of a packet that has the time `own_ns` at `point` and `other_ns` at the other.
-    pub(super) fn new(point: usize, own_ns: u64, other_ns: u64) -> Self {
-        let (time_ns, second) = if point == 0 { (own_ns, other_ns) } else { (other_ns, own_ns) };
-        Self { time_ns, difference: second.wrapping_sub(time_ns) as i64 }
-    }
-}
-
-/// Delay and clock offset of the packets of one direction.
-#[derive(Debug, Default)]
+/// Differences of the times of the packets of one direction of a flow.
+#[derive(Debug, Clone, Default)]
 pub(super) struct Differences {
     kept: Vec<Sample>,
     /// One of 2^`thinning` is kept.
@@ -31,6 +23,7 @@ pub(super) struct Differences {
     count: u64,
     least: i64,
     greatest: i64,
+    envelope: Envelope,
 }
 
 impl Differences {
@@ -40,18 +33,32 @@ impl Differences {
             Some((least, greatest)) => (least.min(difference), greatest.max(difference)),
             None => (difference, difference),
         };
+        self.envelope.record(sample);
         if self.count.trailing_zeros() >= self.thinning {
             self.kept.push(sample);
             if self.kept.len() >= KEPT {
-                let mut even = false;
-                self.kept.retain(|_| {
-                    even = !even;
-                    even
-                });
-                self.thinning += 1;
+                self.thin();
             }
         }
         self.count += 1;
+    }
+
+    fn thin(&mut self) {
+        let mut even = false;
+        self.kept.retain(|_| {
+            even = !even;
+            even
+        });
+        self.thinning += 1;
+    }
+
+    /// Keeps no more than this flow's share of a result with so many flows.
+    fn limit(&mut self, flows: usize) {
+        let most = (KEPT_OF_RESULT / flows.max(1) / 2).max(LEAST_KEPT);
+        while self.kept.len() > most {
+            self.thin();
+        }
+        self.kept.shrink_to_fit();
     }
 
     /// Least and greatest, exact.
@@ -59,126 +66,270 @@ impl Differences {
         (self.count > 0).then_some((self.least, self.greatest))
     }
 
-    /// First and last time of the samples that are kept.
     fn period(&self) -> Option<(u64, u64)> {
         let times = || self.kept.iter().map(|sample| sample.time_ns);
         Some((times().min()?, times().max()?))
     }
-
-    /// Change of the upper or the lower envelope per time: from its extreme in the first quarter to that in the last.
-    fn slope(&self, upper: bool) -> Option<f64> {
-        let (first, last) = self.period()?;
-        let quarter = (last - first) / 4;
-        let extreme = |from: u64, until: u64| {
-            let within = self.kept.iter().filter(|sample| (from..=until).contains(&sample.time_ns));
-            if upper {
-                within.max_by_key(|sample| sample.difference)
-            } else {
-                within.min_by_key(|sample| sample.difference)
-            }
-        };
-        let (early, late) = (extreme(first, first + quarter)?, extreme(last - quarter, last)?);
-        let time = late.time_ns.checked_sub(early.time_ns).filter(|time| *time > 0)?;
-        Some((late.difference as f64 - early.difference as f64) / time as f64)
-    }
 }
 
-/// Point 1's clock gains on point 0's.
-#[derive(Debug, Clone, Copy)]
-struct Drift {
+/// The clocks of two captures, from the packets of all flows at both.
+///
+/// With θ = time at the second minus time at the first of the pair, a packet toward the second has the difference
+/// θ + delay, and one toward the first θ − delay. No delay is negative: the former are upper bounds of θ, the latter lower
+/// ones. θ changes at a constant rate.
+#[derive(Debug, Clone, Default)]
+struct Pair {
+    /// The capture whose time is that of the samples: the first of the first flow.
+    first: u32,
+    upper: Envelope,
+    lower: Envelope,
+}
+
+/// A straight line between the bounds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Line {
+    at_ns: u64,
+    offset: f64,
     rate: f64,
-    /// Time at which the offset is stated.
-    middle_ns: u64,
 }
 
-impl Drift {
-    /// A change of the path's delay moves the differences of both directions apart, a drift moves them alike.
-    fn estimate(up: &Differences, down: &Differences, client: usize) -> Option<Self> {
-        let (one, other) = (up.slope(client == 1)?, down.slope(client == 0)?);
-        let (first, last) = (up.period()?, down.period()?);
-        let middle_ns = u64::midpoint(first.0.min(last.0), first.1.max(last.1));
-        (one.signum() == other.signum()).then_some(Self { rate: f64::midpoint(one, other), middle_ns })
-    }
-
-    fn correct(&self, sample: &Sample) -> f64 {
-        let time = sample.time_ns.wrapping_sub(self.middle_ns) as i64;
-        sample.difference as f64 - self.rate * time as f64
-    }
-
-    fn bounds(&self, differences: &Differences) -> (f64, f64) {
-        let extremes = (f64::INFINITY, f64::NEG_INFINITY);
-        differences
-            .kept
-            .iter()
-            .map(|sample| self.correct(sample))
-            .fold(extremes, |(least, greatest), value| (least.min(value), greatest.max(value)))
+impl Line {
+    fn value(&self, time_ns: u64) -> f64 {
+        self.offset + self.rate * time_ns.wrapping_sub(self.at_ns) as i64 as f64
     }
 }
 
-/// Server's clock minus client's clock.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Offset {
-    pub(super) middle_ns: f64,
-    pub(super) uncertainty_ns: f64,
-    drift: Option<Drift>,
+/// Bounds as time from an origin and value.
+struct Constraints {
+    upper: Vec<(f64, f64)>,
+    lower: Vec<(f64, f64)>,
 }
 
-impl Offset {
-    /// `None` if a direction has no packet at both points, or if no offset explains both directions. `client` is the point nearer to the client.
-    pub(super) fn estimate(up: &Differences, down: &Differences, client: usize) -> Option<Self> {
-        // Server's time minus client's time: the least of the upload is an upper bound of the offset, the greatest of
-        // the download a lower one.
-        let interval = |up: (f64, f64), down: (f64, f64)| {
-            if client == 0 { (down.1, up.0) } else { (-down.0, -up.1) }
-        };
-        let exact = |differences: &Differences| {
-            differences.bounds().map(|(least, greatest)| (least as f64, greatest as f64))
-        };
-        let (mut lower, mut upper) = interval(exact(up)?, exact(down)?);
-        let mut drift = None;
-        if lower > upper {
-            // No constant offset explains both.
-            drift = Drift::estimate(up, down, client);
-            if let Some(drift) = drift {
-                (lower, upper) = interval(drift.bounds(up), drift.bounds(down));
+impl Constraints {
+    /// Least upper and greatest lower bound of the offset at the origin, if it changes at a rate.
+    fn interval(&self, rate: f64) -> (f64, f64) {
+        let at_origin = |&(time, value): &(f64, f64)| value - rate * time;
+        let upper = self.upper.iter().map(at_origin).fold(f64::INFINITY, f64::min);
+        let lower = self.lower.iter().map(at_origin).fold(f64::NEG_INFINITY, f64::max);
+        (lower, upper)
+    }
+
+    fn width(&self, rate: f64) -> f64 {
+        let (lower, upper) = self.interval(rate);
+        upper - lower
+    }
+
+    /// The rates at which an offset exists: the width is a concave function of the rate.
+    fn rates(&self) -> Option<(f64, f64)> {
+        const STEPS: usize = 60;
+        let (mut low, mut high) = (-MOST_DRIFT, MOST_DRIFT);
+        for _ in 0..STEPS {
+            let (first, second) = (low + (high - low) / 3.0, high - (high - low) / 3.0);
+            if self.width(first) < self.width(second) {
+                low = first;
+            } else {
+                high = second;
             }
         }
-        // Clocks that were set during the capture have no offset.
-        let uncertainty_ns = (upper - lower) / 2.0;
-        (lower <= upper).then_some(Self { middle_ns: f64::midpoint(upper, lower), uncertainty_ns, drift })
+        let best = f64::midpoint(low, high);
+        if self.width(best) < 0.0 {
+            return None;
+        }
+        let edge = |outside: f64| {
+            if self.width(outside) >= 0.0 {
+                return outside;
+            }
+            let (mut inside, mut outside) = (best, outside);
+            for _ in 0..STEPS {
+                let middle = f64::midpoint(inside, outside);
+                if self.width(middle) >= 0.0 {
+                    inside = middle;
+                } else {
+                    outside = middle;
+                }
+            }
+            inside
+        };
+        Some((edge(-MOST_DRIFT), edge(MOST_DRIFT)))
     }
 
-    /// Delays to point `receiver` of data that end `side` sent.
-    pub(super) fn delays(
-        &self,
-        differences: &Differences,
-        receiver: usize,
-        side: usize,
-    ) -> Option<TracedDistribution> {
-        let toward_receiver = if receiver == 1 { 1.0 } else { -1.0 };
-        // The receiver of the upload has the server's clock.
-        let offset = if side == 0 { self.middle_ns } else { -self.middle_ns };
-        let ms = |difference: f64| ((toward_receiver * difference - offset) / 1e6).max(0.0);
-        let corrected =
-            |sample: &Sample| self.drift.map_or(sample.difference as f64, |drift| drift.correct(sample));
-        let mut kept: Vec<f64> = differences.kept.iter().map(|sample| ms(corrected(sample))).collect();
+    /// Extremes of the offset at the origin over all rates.
+    fn extremes(&self, (least, greatest): (f64, f64)) -> (f64, f64) {
+        const STEPS: usize = 60;
+        // The least upper bound is concave in the rate, the greatest lower bound convex.
+        let search = |value: &dyn Fn(f64) -> f64| {
+            let (mut low, mut high) = (least, greatest);
+            for _ in 0..STEPS {
+                let (first, second) = (low + (high - low) / 3.0, high - (high - low) / 3.0);
+                if value(first) < value(second) {
+                    low = first;
+                } else {
+                    high = second;
+                }
+            }
+            value(low).max(value(high))
+        };
+        let upper = search(&|rate| self.interval(rate).1);
+        let lower = -search(&|rate| -self.interval(rate).0);
+        (lower, upper)
+    }
+}
+
+impl Pair {
+    /// Adds the packets of a flow of which point 0 is the first of the pair. `client` is the point nearer to the client.
+    fn add(&mut self, [up, down]: [&Differences; 2], client: usize) {
+        let (toward_second, toward_first) = if client == 0 { (up, down) } else { (down, up) };
+        toward_second.envelope.least().for_each(|sample| self.upper.record(sample));
+        toward_first.envelope.greatest().for_each(|sample| self.lower.record(sample));
+    }
+
+    /// As [`add`](Self::add), of which point 1 is the first of the pair.
+    fn add_exchanged(&mut self, [up, down]: [&Differences; 2], client: usize) {
+        let (toward_second, toward_first) = if client == 1 { (up, down) } else { (down, up) };
+        let exchanged = |samples: Vec<Sample>| samples.into_iter().map(Sample::exchanged);
+        exchanged(toward_second.envelope.greatest().collect()).for_each(|sample| self.upper.record(sample));
+        exchanged(toward_first.envelope.least().collect()).for_each(|sample| self.lower.record(sample));
+    }
+
+    fn constraints(&self, origin_ns: u64) -> Constraints {
+        let point =
+            |sample: Sample| (sample.time_ns.wrapping_sub(origin_ns) as i64 as f64, sample.difference as f64);
+        Constraints {
+            upper: self.upper.least().map(point).collect(),
+            lower: self.lower.greatest().map(point).collect(),
+        }
+    }
+
+    /// The offset, and its bounds at a time; `None` without packets in both directions, or if a clock was set.
+    fn estimate(&self, at_ns: u64) -> Option<(Line, f64)> {
+        let times = || self.upper.least().chain(self.lower.greatest()).map(|sample| sample.time_ns);
+        let middle_ns = u64::midpoint(times().min()?, times().max()?);
+        let constraints = self.constraints(middle_ns);
+        if constraints.upper.is_empty() || constraints.lower.is_empty() {
+            return None;
+        }
+        let rates = constraints.rates()?;
+        // A drift that the bounds do not show is none.
+        let rate = if constraints.width(0.0) >= 0.0 { 0.0 } else { f64::midpoint(rates.0, rates.1) };
+        let (lower, upper) = constraints.interval(rate);
+        let line = Line { at_ns: middle_ns, offset: f64::midpoint(lower, upper), rate };
+        let (lower, upper) = self.constraints(at_ns).extremes(rates);
+        let offset = line.value(at_ns);
+        Some((line, (upper - offset).max(offset - lower).max(0.0)))
+    }
+}
+
+/// The clocks of all captures.
+#[derive(Debug, Default)]
+pub struct Clocks {
+    pairs: HashMap<(u32, u32), Pair>,
+}
+
+/// The times of the packets of a flow at two points, which give its delays when the clocks are known.
+#[derive(Debug, Clone)]
+pub struct FlowTimes {
+    captures: [u32; 2],
+    /// The point nearer to the client.
+    client: usize,
+    /// By the sender's side.
+    differences: [Differences; 2],
+}
+
+/// Offset of the server's clock, its uncertainty, and the delays of the upload and of the download.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FlowDelays {
+    pub offset_ms: f64,
+    pub uncertainty_ms: f64,
+    pub delays_ms: [Option<TracedDistribution>; 2],
+}
+
+impl Clocks {
+    /// Accounts for a flow that has ended.
+    pub fn add(&mut self, flow: &FlowTimes) {
+        let [first, second] = flow.captures;
+        let key = (first.min(second), first.max(second));
+        if self.pairs.len() >= MOST_PAIRS && !self.pairs.contains_key(&key) {
+            return;
+        }
+        let pair = self.pairs.entry(key).or_insert_with(|| Pair { first, ..Pair::default() });
+        let differences = flow.differences.each_ref();
+        if first == pair.first {
+            pair.add(differences, flow.client);
+        } else {
+            pair.add_exchanged(differences, flow.client);
+        }
+    }
+
+    /// By the clocks of the two captures, or by the flow's own packets if a clock was set during the capture.
+    pub fn delays(&self, flow: &FlowTimes) -> Option<FlowDelays> {
+        let periods = || flow.differences.iter().filter_map(Differences::period);
+        let first = periods().map(|period| period.0).min()?;
+        let middle_ns = u64::midpoint(first, periods().map(|period| period.1).max()?);
+        let [one, other] = flow.captures;
+        let mut own = Pair::default();
+        own.add(flow.differences.each_ref(), flow.client);
+        let shared = self.pairs.get(&(one.min(other), one.max(other)));
+        let line = match shared {
+            Some(pair) if one == pair.first => pair.estimate(middle_ns),
+            Some(pair) => {
+                // The pair has the other capture's time.
+                let exchanged = |flow: &FlowTimes| {
+                    let sample = flow.differences.iter().find_map(|differences| differences.kept.first())?;
+                    Some(middle_ns.wrapping_add_signed(sample.difference))
+                };
+                pair.estimate(exchanged(flow)?).map(|(line, uncertainty)| {
+                    let at_ns = line.at_ns.wrapping_add_signed(line.offset as i64);
+                    (Line { at_ns, offset: -line.offset, rate: -line.rate }, uncertainty)
+                })
+            }
+            None => None,
+        };
+        let (line, uncertainty) = line.or_else(|| own.estimate(middle_ns))?;
+        // From the server's to the client's point, or the other way round.
+        let sign = if flow.client == 0 { 1.0 } else { -1.0 };
+        let delays = [0, 1].map(|side: usize| {
+            // Samples are point 1 minus point 0.
+            let toward_first = (side == 0) == (flow.client == 1);
+            flow.differences[side].delays(&line, if toward_first { -1.0 } else { 1.0 })
+        });
+        Some(FlowDelays {
+            offset_ms: sign * line.value(middle_ns) / 1e6,
+            uncertainty_ms: uncertainty / 1e6,
+            delays_ms: delays,
+        })
+    }
+}
+
+impl FlowTimes {
+    pub(super) fn new(captures: [u32; 2], client: usize, differences: [Differences; 2]) -> Self {
+        Self { captures, client, differences }
+    }
+
+    /// Frees what exceeds the share of a flow in a result with so many flows.
+    pub fn limit(&mut self, flows: usize) {
+        self.differences.iter_mut().for_each(|differences| differences.limit(flows));
+    }
+}
+
+impl Differences {
+    /// Delays of packets toward point 1 (`direction` 1) or point 0 (−1).
+    fn delays(&self, line: &Line, direction: f64) -> Option<TracedDistribution> {
+        let ms = |sample: &Sample| {
+            (direction * (sample.difference as f64 - line.value(sample.time_ns)) / 1e6).max(0.0)
+        };
+        let mut kept: Vec<f64> = self.kept.iter().map(ms).collect();
         kept.sort_by(f64::total_cmp);
         let quantile = |share: f64| {
             let rank = (share * kept.len() as f64).ceil() as usize;
             kept.get(rank.saturating_sub(1)).copied()
         };
-        let ends = if self.drift.is_some() {
-            [*kept.first()?, *kept.last()?]
-        } else {
-            let (least, greatest) = differences.bounds()?;
-            [ms(least as f64), ms(greatest as f64)]
-        };
+        let extremes = || self.envelope.least().chain(self.envelope.greatest()).map(|sample| ms(&sample));
         Some(TracedDistribution {
-            count: differences.count,
-            min: ends[0].min(ends[1]),
+            count: self.count,
+            min: extremes().min_by(f64::total_cmp)?,
             median: quantile(0.5)?,
             p95: quantile(0.95)?,
-            max: ends[0].max(ends[1]),
+            max: extremes().max_by(f64::total_cmp)?,
         })
     }
 }
@@ -197,7 +348,9 @@ mod tests {
             up.record(Sample::new(0, time_ns, second(time_ns + 1_000_000)));
             down.record(Sample::new(0, time_ns + 1_000_000, second(time_ns)));
         }
-        assert!(Offset::estimate(&up, &down, 0).is_none());
+        let mut pair = Pair::default();
+        pair.add([&up, &down], 0);
+        assert!(pair.estimate(50_000_000).is_none());
     }
 
     #[test]
@@ -210,5 +363,34 @@ mod tests {
         assert!(differences.kept.len() < KEPT && differences.kept.len() >= KEPT / 2 - 1);
         let step = 1 << differences.thinning;
         assert!(differences.kept.windows(2).all(|pair| pair[1].difference - pair[0].difference == step));
+    }
+
+    #[test]
+    fn the_order_of_the_captures_changes_the_sign_only() {
+        let (mut up, mut down) = (Differences::default(), Differences::default());
+        for number in 0..1_000_u64 {
+            let time_ns = number * 100_000_000;
+            let drifted = time_ns + 3_600_000_000_000 + time_ns / 20_000;
+            up.record(Sample::new(0, time_ns, drifted + 1_000_000 + number % 7 * 100_000));
+            down.record(Sample::new(0, time_ns + 2_000_000 + number % 5 * 100_000, drifted));
+        }
+        let flow = |captures, client, differences| FlowTimes::new(captures, client, differences);
+        let exchanged = |differences: &Differences| {
+            let mut result = Differences::default();
+            differences.kept.iter().for_each(|sample| result.record(sample.exchanged()));
+            result
+        };
+        let delays = |flow: &FlowTimes| {
+            let mut clocks = Clocks::default();
+            clocks.add(flow);
+            clocks.delays(flow).unwrap()
+        };
+        let one = delays(&flow([0, 1], 0, [up.clone(), down.clone()]));
+        let other = delays(&flow([1, 0], 1, [exchanged(&up), exchanged(&down)]));
+        assert!((one.offset_ms - other.offset_ms).abs() < 0.01, "{one:?} {other:?}");
+        assert!(one.offset_ms > 3_600_000.0 && (one.uncertainty_ms - other.uncertainty_ms).abs() < 0.01);
+        let medians = |found: FlowDelays| found.delays_ms.map(|delay| delay.unwrap().median);
+        let (one, other) = (medians(one), medians(other));
+        assert!(one.iter().zip(other).all(|(one, other)| (one - other).abs() < 0.01), "{one:?} {other:?}");
     }
 }

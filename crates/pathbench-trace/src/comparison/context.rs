@@ -16,10 +16,12 @@ pub struct ObservationContext {
     pub spans: [CaptureSpan; 2],
     /// Most ranges that wait for their counterparts, per direction and point.
     pub waiting: usize,
+    /// Number of the packet in its capture.
+    pub frame: u64,
 }
 
 impl Default for ObservationContext {
     fn default() -> Self {
-        Self { spans: [CaptureSpan::default(); 2], waiting: 65_536 }
+        Self { spans: [CaptureSpan::default(); 2], waiting: 65_536, frame: 0 }
     }
 }

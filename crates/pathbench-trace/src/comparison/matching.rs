@@ -1,7 +1,8 @@
 //! Matches the ranges of one direction at two points.
 
-use super::clock::{Differences, Sample};
+use super::clock::Differences;
 use super::context::ObservationContext;
+use super::envelope::Sample;
 use super::reordering::Order;
 use std::collections::VecDeque;
 
@@ -22,21 +23,21 @@ pub(super) struct Piece {
     pub(super) stamp: Option<u32>,
     /// Number of the packet at its point.
     pub(super) serial: u64,
+    /// Number of the packet in its capture.
+    pub(super) frame: u64,
     /// Of the payload of a whole packet; 0 of a part.
     pub(super) digest: u64,
     /// Some of it was at this point before.
     pub(super) repeated: bool,
-    /// The SYN: no payload.
-    pub(super) control: bool,
 }
 
 impl Piece {
     pub(super) fn new(start: u64, end: u64, time_ns: u64, stamp: Option<u32>) -> Self {
-        Self { start, end, time_ns, stamp, serial: 0, digest: 0, repeated: false, control: false }
+        Self { start, end, time_ns, stamp, serial: 0, frame: 0, digest: 0, repeated: false }
     }
 
     fn bytes(&self) -> u64 {
-        if self.control { 0 } else { self.end - self.start }
+        self.end - self.start
     }
 
     fn overlap(&self, other: &Self) -> Option<(u64, u64)> {
@@ -48,13 +49,13 @@ impl Piece {
         self.start < end && start < self.end
     }
 
-    /// Copies of one packet have equal timestamps.
-    fn may_be(&self, other: &Self) -> bool {
-        self.control == other.control
-            && match (self.stamp, other.stamp) {
-                (Some(one), Some(other)) => one == other,
-                _ => true,
-            }
+    /// Copies of one packet have equal timestamps; `shift` is what a middlebox adds between this one's point and the
+    /// other's.
+    fn may_be(&self, other: &Self, shift: u32) -> bool {
+        match (self.stamp.map(|stamp| stamp.wrapping_add(shift)), other.stamp) {
+            (Some(one), Some(other)) => one == other,
+            _ => true,
+        }
     }
 
     /// The parts outside a range.
@@ -68,6 +69,8 @@ impl Piece {
 #[derive(Debug, Default)]
 pub(super) struct Matcher {
     waiting: [VecDeque<Piece>; 2],
+    /// Time stamps of point 1 minus those of point 0.
+    pub(super) stamp_shift: u32,
     serials: [u64; 2],
     /// Serial numbers of the first and the last packet with a counterpart.
     matched: [Option<(u64, u64)>; 2],
@@ -83,6 +86,19 @@ pub(super) struct Matcher {
     pub(super) matched_bytes: u64,
     /// Equal ranges of whole packets with different payload.
     pub(super) rewritten_ranges: u64,
+    /// The first packets with them, by point.
+    pub(super) rewritten_frames: [Vec<u64>; 2],
+    /// The first packets that were given up, by point.
+    given_up_frames: [Vec<u64>; 2],
+}
+
+/// Numbers of packets that are kept for a finding.
+const MOST_FRAMES: usize = 32;
+
+fn keep(frames: &mut Vec<u64>, frame: u64) {
+    if frames.len() < MOST_FRAMES && frames.last() != Some(&frame) {
+        frames.push(frame);
+    }
 }
 
 impl Matcher {
@@ -97,7 +113,10 @@ impl Matcher {
         differences: &mut Differences,
         context: &ObservationContext,
     ) {
+        // From this point's time stamps to the other's.
+        let shift = if point == 0 { self.stamp_shift } else { self.stamp_shift.wrapping_neg() };
         piece.serial = self.serials[point];
+        piece.frame = context.frame;
         self.serials[point] += 1;
         if piece.repeated {
             self.last_repeated[point] = piece.serial;
@@ -114,7 +133,7 @@ impl Matcher {
         }
         self.failed[point] = self.failed[point].saturating_add(1);
         while let Some((part, from)) = next {
-            next = match self.counterpart(1 - point, &part, from) {
+            next = match self.counterpart(1 - point, &part, from, shift) {
                 None => {
                     self.waiting[point].push_back(part);
                     parts.pop()
@@ -138,10 +157,16 @@ impl Matcher {
     }
 
     /// Index and common range of the first waiting piece that a part matches.
-    fn counterpart(&self, point: usize, part: &Piece, from: usize) -> Option<(usize, (u64, u64))> {
+    fn counterpart(
+        &self,
+        point: usize,
+        part: &Piece,
+        from: usize,
+        shift: u32,
+    ) -> Option<(usize, (u64, u64))> {
         let waiting = self.waiting[point].iter().enumerate().skip(from);
         waiting
-            .filter(|(_, found)| part.may_be(found))
+            .filter(|(_, found)| part.may_be(found, shift))
             .find_map(|(index, found)| Some((index, part.overlap(found)?)))
     }
 
@@ -154,13 +179,14 @@ impl Matcher {
         differences: &mut Differences,
     ) {
         let Some(found) = self.waiting[1 - point].get(index) else { return };
+        let shift = if point == 0 { self.stamp_shift } else { self.stamp_shift.wrapping_neg() };
         // Of several copies that may be the counterpart, none gives a delay (as Karn's algorithm has it).
         let several = self.last_repeated[1 - point] > found.serial
             && self.waiting[1 - point]
                 .iter()
                 .skip(index + 1)
                 .take_while(|other| other.stamp == found.stamp)
-                .any(|other| other.repeated && other.intersects(overlap) && other.may_be(piece));
+                .any(|other| other.repeated && other.intersects(overlap) && piece.may_be(other, shift));
         let known = piece.stamp.is_some() && found.stamp.is_some();
         let ambiguous = several || (!known && (piece.repeated || found.repeated));
         if piece.digest != 0
@@ -169,18 +195,30 @@ impl Matcher {
             && (piece.start, piece.end) == (found.start, found.end)
         {
             self.rewritten_ranges += 1;
+            let mut frames = [piece.frame; 2];
+            frames[1 - point] = found.frame;
+            for (kept, frame) in self.rewritten_frames.iter_mut().zip(frames) {
+                keep(kept, frame);
+            }
         }
         let mut serials = [piece.serial; 2];
         serials[1 - point] = found.serial;
         if !ambiguous {
             differences.record(Sample::new(point, piece.time_ns, found.time_ns));
-            if !piece.control {
-                self.order.push(serials, overlap.0, overlap.1 - overlap.0);
-            }
+            self.order.push(serials, overlap.0, overlap.1 - overlap.0);
         }
-        if !piece.control {
-            self.matched_bytes += overlap.1 - overlap.0;
-        }
+        self.matched_bytes += overlap.1 - overlap.0;
+        self.found_both(serials);
+    }
+
+    /// Number of the next packet of a point, which has no payload.
+    pub(super) fn number(&mut self, point: usize) -> u64 {
+        self.serials[point] += 1;
+        self.serials[point] - 1
+    }
+
+    /// Packets with these numbers are the same.
+    pub(super) fn found_both(&mut self, serials: [u64; 2]) {
         for (matched, serial) in self.matched.iter_mut().zip(serials) {
             let (first, last) = matched.get_or_insert((serial, serial));
             (*first, *last) = ((*first).min(serial), (*last).max(serial));
@@ -220,6 +258,7 @@ impl Matcher {
                     *bytes += front.bytes();
                 } else if self.covered(point, front, differences.bounds(), context) {
                     self.given_up_bytes[point] += front.bytes();
+                    keep(&mut self.given_up_frames[point], front.frame);
                 }
                 self.waiting[point].pop_front();
             }
@@ -245,6 +284,21 @@ impl Matcher {
             || !span.ended
             || piece.time_ns.saturating_add_signed(greatest) <= span.last_ns;
         since && until
+    }
+
+    /// Packets at point `sender` with payload that the other point has not, the first ones.
+    pub(super) fn lost_frames(
+        &self,
+        sender: usize,
+        bounds: Option<(i64, i64)>,
+        context: &ObservationContext,
+    ) -> Vec<u64> {
+        let mut frames = self.given_up_frames[sender].clone();
+        let unmatched = self.waiting[sender].iter();
+        for piece in unmatched.filter(|piece| self.covered(sender, piece, bounds, context)) {
+            keep(&mut frames, piece.frame);
+        }
+        frames
     }
 
     /// Payload that point `sender` has and the other point, which covers it, has not.

@@ -6,15 +6,17 @@
 //!
 //! The two clocks differ by an offset. With θ = server's clock − client's clock, the differences of
 //! a packet's times are its delay + θ in upload and its delay − θ in download. No delay is negative, so that the least
-//! differences bound θ from both sides; the estimate is the middle. Asymmetric least delays are within the stated
-//! uncertainty. Where no constant offset explains both directions the clocks drift: a constant drift is estimated from
-//! the lower envelopes of the delays in the first and the last quarter, and the offset stated is that in the middle of
-//! the flow. A drift within the uncertainty is not corrected. The time of a GSO packet is that of its first byte: delays include the time for which the
-//! kernel and the device send the rest.
+//! differences bound θ from both sides; the estimate is the middle. All flows of two captures have one pair of clocks
+//! ([`Clocks`]). Asymmetric least delays are within the stated uncertainty, and so is a drift of up to 200 ppm, which is
+//! corrected where no constant offset explains both directions: the offset stated is that in the middle of the flow. Of
+//! copies of a SYN, those with the same time stamp or IP identification are one packet. The time of a GSO packet is that
+//! of its first byte: delays include the time for which the kernel and the device send the rest.
 
 mod acknowledgments;
 mod clock;
 mod context;
+mod envelope;
+mod handshake;
 mod matching;
 mod point;
 mod reordering;
@@ -23,17 +25,21 @@ use crate::packet::tcp_options::{TcpOption, options};
 use crate::packet::{PacketHeaders, Tcp};
 use crate::tcp::{ACK, FIN, RST, SYN};
 use acknowledgments::Acknowledgments;
-use clock::{Differences, Offset};
+use clock::Differences;
+use envelope::Sample;
+use handshake::{Copies, Copy};
 use matching::{Matcher, Piece};
 use pathbench_record::trace::{DirectionComparison, SubflowComparison};
-use point::{Handshake, PointState};
+use point::PointState;
 
+pub use clock::{Clocks, FlowDelays, FlowTimes};
 pub use context::{CaptureSpan, ObservationContext};
 
 /// Direction of one sender.
 #[derive(Debug, Default)]
 struct Side {
     points: [PointState; 2],
+    handshake: Copies,
     matcher: Matcher,
     acknowledgments: Acknowledgments,
     differences: Differences,
@@ -44,6 +50,13 @@ struct Side {
 pub struct FlowComparison {
     sides: [Side; 2],
     observed: [bool; 2],
+}
+
+/// Numbers of the first packets that show a difference between the points, in the capture of the sender, by sender.
+#[derive(Debug, Clone, Default)]
+pub struct ComparedFrames {
+    pub lost: [Vec<u64>; 2],
+    pub rewritten: [Vec<u64>; 2],
 }
 
 /// Options of one segment.
@@ -105,15 +118,16 @@ impl FlowComparison {
         let known = own.points[1 - point].origin;
         own.points[point].begin(tcp.sequence, syn, known, packet.hop_limit);
         if syn {
-            let handshake = Handshake { time_ns, kinds: found.kinds, mss: found.mss, stamp: found.timestamp };
-            own.points[point].handshake.get_or_insert(handshake);
+            let (kinds, mss, stamp) = (found.kinds, found.mss, found.timestamp);
+            let serial = own.matcher.number(point);
+            let identification = packet.identification;
+            own.handshake.add(point, Copy { time_ns, serial, kinds, mss, stamp, identification });
+            own.matcher.stamp_shift = own.handshake.stamp_shift();
+            let start = own.points[point].position(tcp.sequence);
+            own.points[point].repeats(start, start + 1);
         }
-        let stamp = own.stamp(point, found.timestamp);
+        let stamp = found.timestamp;
         let start = own.points[point].position(tcp.sequence);
-        if syn {
-            let piece = Piece { control: true, ..Piece::new(start, start + 1, time_ns, stamp) };
-            own.range(point, piece, context);
-        }
         if tcp.payload_length > 0 && tcp.flags & RST == 0 {
             let start = start + u64::from(syn);
             let end = start + u64::from(tcp.payload_length);
@@ -126,7 +140,8 @@ impl FlowComparison {
             own.range(point, Piece { digest, ..Piece::new(start, end, time_ns, stamp) }, context);
         } else if tcp.flags & (SYN | FIN | RST | ACK) == ACK
             && let Some(position) = peer.points[point].existing_position(tcp.acknowledgment)
-            && let Some(sample) = own.acknowledgments.observe(point, position, stamp, time_ns)
+            && let Some(sample) =
+                own.acknowledgments.observe(point, position, own.stamp(point, stamp), time_ns)
         {
             own.differences.record(sample);
         }
@@ -156,7 +171,7 @@ impl FlowComparison {
 
     /// Timestamp value of the first SYN of an end at a point.
     pub fn syn_timestamp(&self, side: usize, point: usize) -> Option<u32> {
-        self.sides[side].points[point].handshake?.stamp
+        self.sides[side].handshake.first(point)?.stamp
     }
 
     /// Which point is nearer to the end that sent the SYN.
@@ -166,8 +181,11 @@ impl FlowComparison {
     fn nearer_client(&self) -> usize {
         let [client, server] = &self.sides;
         let interval = |point: usize| {
-            let (syn, answer) = (client.points[point].handshake?, server.points[point].handshake?);
-            Some(answer.time_ns.wrapping_sub(syn.time_ns) as i64)
+            let times = |side: &Side| {
+                let same = side.handshake.pairs().last().map(|pair| pair[point].time_ns);
+                same.or_else(|| side.handshake.first(point).map(|copy| copy.time_ns))
+            };
+            Some(times(server)?.wrapping_sub(times(client)?) as i64)
         };
         if let (Some(first), Some(second)) = (interval(0), interval(1))
             && first != second
@@ -184,40 +202,50 @@ impl FlowComparison {
         usize::from(up - down < 0)
     }
 
-    /// The result, unless one of the points has no packet. `captures` and `spans` by point.
-    pub fn finish(mut self, captures: [u32; 2], spans: [CaptureSpan; 2]) -> Option<SubflowComparison> {
+    /// The result, unless one of the points has no packet; its offset and its delays are known when all flows of the two
+    /// captures have ended ([`Clocks`]). `captures` and `spans` by point.
+    pub fn finish(
+        mut self,
+        captures: [u32; 2],
+        spans: [CaptureSpan; 2],
+    ) -> Option<(SubflowComparison, FlowTimes, ComparedFrames)> {
         if self.observed != [true, true] {
             return None;
         }
+        self.sides.iter_mut().for_each(Side::match_handshake);
         let client = self.nearer_client();
         let server = 1 - client;
-        let offset = Offset::estimate(&self.sides[0].differences, &self.sides[1].differences, client);
         let middlebox = self.middlebox(client);
         let fallback = [self.sides[1].differences.bounds(), self.sides[0].differences.bounds()];
         let context = ObservationContext { spans, ..ObservationContext::default() };
+        let mut frames = ComparedFrames::default();
         let mut directions = [DirectionComparison::default(), DirectionComparison::default()];
         for (index, side) in self.sides.iter_mut().enumerate() {
             let (sender, receiver) = if index == 0 { (client, server) } else { (server, client) };
             side.matcher.order.settle_all(receiver);
             let bounds = side.differences.bounds().or(fallback[index]);
+            frames.lost[index] = side.matcher.lost_frames(sender, bounds, &context);
+            frames.rewritten[index] = std::mem::take(&mut side.matcher.rewritten_frames[sender]);
             directions[index] = DirectionComparison {
                 sent_bytes: side.points[sender].payload_bytes,
                 received_bytes: side.points[receiver].payload_bytes,
                 lost_bytes: side.matcher.lost(sender, bounds, &context),
                 reordered_bytes: side.matcher.order.reordered_bytes(),
-                delay_ms: offset.and_then(|offset| offset.delays(&side.differences, receiver, index)),
+                delay_ms: None,
             };
         }
         let [upload, download] = directions;
-        Some(SubflowComparison {
+        let comparison = SubflowComparison {
             client_capture: captures[client],
             server_capture: captures[server],
-            clock_offset_ms: offset.map(|offset| offset.middle_ns / 1e6),
-            clock_offset_uncertainty_ms: offset.map(|offset| offset.uncertainty_ns / 1e6),
+            clock_offset_ms: None,
+            clock_offset_uncertainty_ms: None,
             upload,
             download,
             middlebox,
-        })
+        };
+        let times = FlowTimes::new(captures, client, self.sides.map(|side| side.differences));
+        Some((comparison, times, frames))
     }
 
     fn middlebox(&self, client: usize) -> Vec<String> {
@@ -241,14 +269,17 @@ impl FlowComparison {
 }
 
 impl Side {
-    /// A timestamp value as the first point has it: a middlebox may add a constant.
+    /// A time stamp as the first point has it.
     fn stamp(&self, point: usize, value: Option<u32>) -> Option<u32> {
-        let of_syn = |point: usize| self.points[point].handshake.as_ref().and_then(|syn| syn.stamp);
-        match (point, of_syn(0), of_syn(1)) {
-            (1, Some(first), Some(second)) => {
-                value.map(|value| value.wrapping_sub(second.wrapping_sub(first)))
-            }
-            _ => value,
+        let shift = if point == 0 { 0 } else { self.matcher.stamp_shift };
+        value.map(|value| value.wrapping_sub(shift))
+    }
+
+    /// The copies of SYNs give delays as data do.
+    fn match_handshake(&mut self) {
+        for [first, second] in self.handshake.pairs() {
+            self.differences.record(Sample::new(0, first.time_ns, second.time_ns));
+            self.matcher.found_both([first.serial, second.serial]);
         }
     }
 
@@ -265,14 +296,15 @@ impl Side {
     /// An option that the sender's point has is absent at the receiver's point.
     fn options_removed(&self, sender: usize) -> bool {
         let (from, to) = (&self.points[sender], &self.points[1 - sender]);
-        let syn = from.handshake.zip(to.handshake).is_some_and(|(from, to)| from.kinds & !to.kinds != 0);
+        let removed = |pair: &[Copy; 2]| pair[sender].kinds & !pair[1 - sender].kinds != 0;
+        let syn = self.handshake.pairs().iter().any(removed);
         let data = from.data_sequence_segments > 0 && to.data_sequence_segments == 0 && to.data_segments > 0;
         syn || (data && self.matcher.matched_bytes > 0)
     }
 
     fn mss_clamped(&self, sender: usize) -> bool {
-        let mss = |point: usize| self.points[point].handshake.and_then(|syn| syn.mss);
-        matches!((mss(sender), mss(1 - sender)), (Some(sent), Some(received)) if received < sent)
+        let clamped = |pair: &[Copy; 2]| matches!((pair[sender].mss, pair[1 - sender].mss), (Some(sent), Some(received)) if received < sent);
+        self.handshake.pairs().iter().any(clamped)
     }
 
     fn hop_limits_differ(&self) -> bool {

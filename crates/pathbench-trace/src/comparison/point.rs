@@ -14,23 +14,12 @@ pub(super) struct Origin {
     pub(super) syn: bool,
 }
 
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Handshake {
-    /// Of the first SYN or SYN/ACK.
-    pub(super) time_ns: u64,
-    /// Options, a bit each.
-    pub(super) kinds: u8,
-    pub(super) mss: Option<u16>,
-    pub(super) stamp: Option<u32>,
-}
-
 #[derive(Debug, Default)]
 pub(super) struct PointState {
     pub(super) origin: Option<Origin>,
     /// After the highest position.
     next: u64,
     coverage: Coverage,
-    pub(super) handshake: Option<Handshake>,
     pub(super) hop_limit: Option<u8>,
     pub(super) payload_bytes: u64,
     pub(super) data_segments: u64,

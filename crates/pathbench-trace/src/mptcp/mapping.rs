@@ -130,6 +130,13 @@ impl Mappings {
         self.all().find(|mapping| mapping.start <= at && at < mapping.end).copied()
     }
 
+    /// Some payload of a range has no mapping. Ranges that waited for too long are not kept, and lack one.
+    pub(crate) fn lacks(&self, start: u64, end: u64) -> bool {
+        let waits = |&(from, until, _): &(u64, u64, u64)| from < end && start < until;
+        self.waiting.iter().any(waits)
+            || (self.unmapped > 0 && self.waiting.front().is_none_or(|(from, ..)| start < *from))
+    }
+
     /// Payload that no mapping covers, at the end.
     pub fn unmapped_bytes(&self) -> u64 {
         self.unmapped + self.waiting.iter().map(|(start, end, _)| end - start).sum::<u64>()

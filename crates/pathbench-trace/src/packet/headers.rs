@@ -1,6 +1,8 @@
 //! The result of dissecting a frame: a packet, a fragment, or the reason for neither.
 
 use super::address::{Address, FlowEndpoint};
+use crate::capture::link_type_name;
+use std::borrow::Cow;
 
 /// The headers of one packet, or of a packet that was put together from its fragments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,10 +115,38 @@ pub enum Reason {
     Aggregate,
     /// More than 16 IPv6 extension headers.
     ExtensionHeaders,
-    /// More than two levels of IP in IP.
+    /// More than two levels of IP in IP and of other tunnels.
     Tunnels,
+    /// The payload of a tunnel or link layer that is not decoded, with its name.
+    Encapsulated(&'static str),
     /// Transport protocol other than TCP, UDP, ICMP and `ICMPv6`; also that of a packet which ICMP quotes.
     Protocol(u8),
     /// ICMP message other than "fragmentation needed" and "packet too big", or one that quotes a later fragment.
     Icmp,
+}
+
+impl Reason {
+    /// Words that complete "12 packets … were not decoded"; `None` for packets in which no connection can be, such as ARP
+    /// and ICMP. `link_type` is that of the frame.
+    pub fn undecoded(self, link_type: u16) -> Option<Cow<'static, str>> {
+        Some(Cow::Borrowed(match self {
+            Self::LinkType => {
+                return Some(Cow::Owned(format!("of link type {}", link_type_name(link_type))));
+            }
+            Self::Encapsulated(name) => return Some(Cow::Owned(format!("inside {name}"))),
+            Self::Truncated => "truncated within their headers",
+            Self::Malformed => "with damaged headers",
+            Self::Encrypted => "encrypted by IEEE 802.11",
+            Self::LinkFragment => "in fragments of IEEE 802.11",
+            Self::Aggregate => "in an A-MSDU of IEEE 802.11",
+            Self::ExtensionHeaders => "with more than 16 IPv6 extension headers",
+            Self::Tunnels => "inside more than two tunnels",
+            Self::Protocol(33) => "of DCCP",
+            Self::Protocol(50) => "inside ESP",
+            Self::Protocol(115) => "inside L2TP",
+            Self::Protocol(132) => "of SCTP",
+            Self::Protocol(136) => "of UDP-Lite",
+            Self::NotIp | Self::Icmp | Self::Protocol(_) => return None,
+        }))
+    }
 }

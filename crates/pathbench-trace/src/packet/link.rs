@@ -14,8 +14,12 @@ pub const PPP: u16 = 9;
 pub const RAW_BSD: u16 = 12;
 /// `DLT_RAW` of OpenBSD.
 pub const RAW_OPENBSD: u16 = 14;
+/// `LINKTYPE_PPP_HDLC`: PPP or Cisco HDLC, which the first byte tells apart (RFC 1547, section 4.3.1).
+pub const PPP_HDLC: u16 = 50;
 /// `LINKTYPE_RAW`: IPv4 or IPv6 without a link-layer header.
 pub const RAW: u16 = 101;
+/// `LINKTYPE_C_HDLC`: Cisco HDLC (RFC 1547, section 4.3.1).
+pub const CISCO_HDLC: u16 = 104;
 /// `LINKTYPE_IEEE802_11`.
 pub const IEEE802_11: u16 = 105;
 /// `LINKTYPE_LOOP`: as [`NULL`], in network byte order.
@@ -24,16 +28,24 @@ pub const LOOP: u16 = 108;
 pub const LINUX_SLL: u16 = 113;
 /// `LINKTYPE_IEEE802_11_RADIOTAP`: <https://www.radiotap.org>.
 pub const IEEE802_11_RADIOTAP: u16 = 127;
+/// `LINKTYPE_PPP_PPPD`: [`PPP`] with a direction in place of the address byte.
+pub const PPP_PPPD: u16 = 166;
+/// `LINKTYPE_PPP_WITH_DIR`: [`PPP`] behind a byte with the direction.
+pub const PPP_WITH_DIRECTION: u16 = 204;
 /// `LINKTYPE_IPV4`.
 pub const IPV4: u16 = 228;
 /// `LINKTYPE_IPV6`.
 pub const IPV6: u16 = 229;
+/// `LINKTYPE_NFLOG`: <https://www.tcpdump.org/linktypes/LINKTYPE_NFLOG.html>.
+pub const NFLOG: u16 = 239;
 /// `LINKTYPE_LINUX_SLL2`: <https://www.tcpdump.org/linktypes/LINKTYPE_LINUX_SLL2.html>.
 pub const LINUX_SLL2: u16 = 276;
 
 /// VLAN tags, `PPPoE` and LLC headers of one frame.
 const MAXIMUM_TAGS: usize = 8;
 const MAXIMUM_LABELS: usize = 16;
+/// Attributes of an NFLOG packet before its payload.
+const MAXIMUM_ATTRIBUTES: usize = 64;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Version {
@@ -42,7 +54,7 @@ pub(super) enum Version {
 }
 
 /// IP version and offset of the IP header.
-type Found = Result<(Version, usize), Reason>;
+pub(super) type Found = Result<(Version, usize), Reason>;
 
 #[inline]
 pub(super) fn find_ip(link_type: u16, frame: &[u8]) -> Found {
@@ -61,7 +73,12 @@ pub(super) fn find_ip(link_type: u16, frame: &[u8]) -> Found {
 fn find_ip_of_other_link_type(link_type: u16, frame: &[u8]) -> Found {
     match link_type {
         NULL | LOOP => address_family(frame),
-        PPP => ppp(frame, if frame.first() == Some(&0xff) { 2 } else { 0 }),
+        PPP_HDLC if matches!(frame.first(), Some(0x0f | 0x8f)) => cisco_hdlc(frame),
+        PPP | PPP_HDLC => ppp_frame(frame, 0),
+        PPP_PPPD => ppp(frame, 2),
+        PPP_WITH_DIRECTION => ppp_frame(frame, 1),
+        CISCO_HDLC => cisco_hdlc(frame),
+        NFLOG => nflog(frame),
         RAW | RAW_BSD | RAW_OPENBSD => by_first_byte(frame, 0),
         IPV4 => Ok((Version::V4, 0)),
         IPV6 => Ok((Version::V6, 0)),
@@ -105,8 +122,40 @@ fn address_family(frame: &[u8]) -> Found {
     }
 }
 
+/// PPP in frames of RFC 1662, whose address and control bytes may be compressed away (RFC 1661, section 6.6).
+fn ppp_frame(frame: &[u8], offset: usize) -> Found {
+    ppp(frame, if frame.get(offset) == Some(&0xff) { offset + 2 } else { offset })
+}
+
+/// Address, control, ether type.
+fn cisco_hdlc(frame: &[u8]) -> Found {
+    after_ether_type(frame, be16(frame, 2)?, 4)
+}
+
+/// The payload attribute of a packet of the kernel's log; attributes are in the byte order of the host.
+fn nflog(frame: &[u8]) -> Found {
+    let family = byte(frame, 0)?;
+    let mut offset = 4;
+    for _ in 0..MAXIMUM_ATTRIBUTES {
+        let big = (be16(frame, offset)?, be16(frame, offset + 2)?);
+        // Types are below 256: the byte order is that in which this one is.
+        let (length, kind) =
+            if big.1 < 256 && big.1 != 0 { big } else { (big.0.swap_bytes(), big.1.swap_bytes()) };
+        if length < 4 {
+            return Err(Reason::Malformed);
+        }
+        match (kind, family) {
+            (9, 2) => return Ok((Version::V4, offset + 4)),
+            (9, 10) => return Ok((Version::V6, offset + 4)),
+            (9, _) => return by_first_byte(frame, offset + 4),
+            _ => offset += usize::from(length).next_multiple_of(4),
+        }
+    }
+    Err(Reason::NotIp)
+}
+
 /// From an ether type (or the length of IEEE 802.3) to IP; `offset` is behind the ether type.
-fn after_ether_type(frame: &[u8], mut ether_type: u16, mut offset: usize) -> Found {
+pub(super) fn after_ether_type(frame: &[u8], mut ether_type: u16, mut offset: usize) -> Found {
     for _ in 0..MAXIMUM_TAGS {
         match ether_type {
             0x0800 => return Ok((Version::V4, offset)),
@@ -124,6 +173,8 @@ fn after_ether_type(frame: &[u8], mut ether_type: u16, mut offset: usize) -> Fou
                 ether_type = snap(frame, offset)?;
                 offset += 8;
             }
+            // IEEE 802.1AE.
+            0x88e5 => return Err(Reason::Encapsulated("MACsec")),
             _ => return Err(Reason::NotIp),
         }
     }
@@ -139,25 +190,37 @@ fn snap(frame: &[u8], offset: usize) -> Result<u16, Reason> {
 }
 
 /// Label stack of RFC 3032, section 2.1. The payload's type is known to the routers alone: its first byte decides.
-fn mpls(frame: &[u8], mut offset: usize) -> Found {
+pub(super) fn mpls(frame: &[u8], mut offset: usize) -> Found {
     for _ in 0..MAXIMUM_LABELS {
         let bottom_of_stack = byte(frame, offset + 2)? & 1 == 1;
         offset += 4;
         if bottom_of_stack {
-            return by_first_byte(frame, offset);
+            return match by_first_byte(frame, offset) {
+                // A control word (RFC 4385): the payload is a frame of another link layer.
+                Err(Reason::NotIp) => Err(Reason::Encapsulated("MPLS")),
+                found => found,
+            };
         }
     }
     Err(Reason::NotIp)
 }
 
 /// RFC 1661, section 2; a protocol with an odd first byte is compressed to one byte (section 6.5).
-fn ppp(frame: &[u8], offset: usize) -> Found {
+pub(super) fn ppp(frame: &[u8], offset: usize) -> Found {
     let first = byte(frame, offset)?;
     let (protocol, offset) =
         if first & 1 == 1 { (u16::from(first), offset + 1) } else { (be16(frame, offset)?, offset + 2) };
     match protocol {
         0x0021 => Ok((Version::V4, offset)),
         0x0057 => Ok((Version::V6, offset)),
+        // Unicast and multicast (RFC 3032, section 4.3).
+        0x0281 | 0x0283 => mpls(frame, offset),
+        // Multilink, compressed and encrypted datagrams (RFC 1990, RFC 1962, RFC 1968).
+        0x003d => Err(Reason::Encapsulated("multilink PPP")),
+        0x00fd | 0x00fb => Err(Reason::Encapsulated("compressed PPP")),
+        0x0053 | 0x0055 => Err(Reason::Encapsulated("encrypted PPP")),
+        // RFC 1144 and ROHC.
+        0x002d | 0x002f | 0x0003 | 0x0005 => Err(Reason::Encapsulated("PPP with compressed headers")),
         _ => Err(Reason::NotIp),
     }
 }

@@ -5,8 +5,9 @@ use super::extension_headers::skip_extension_headers;
 use super::headers::{Dissected, Fragment, Reason};
 use super::link::Version;
 use super::transport::{self, IpPacket};
+use super::tunnel;
 
-const MAXIMUM_TUNNELS: u8 = 2;
+pub(super) const MAXIMUM_TUNNELS: u8 = 2;
 const IPV4_MORE_FRAGMENTS: u16 = 0x2000;
 
 #[inline]
@@ -33,11 +34,24 @@ pub(super) fn dissect_payload<'a>(ip: &IpPacket<'a>, tunnels: u8) -> Dissected<'
 #[inline(never)]
 fn dissect_other_payload<'a>(ip: &IpPacket<'a>, tunnels: u8) -> Dissected<'a> {
     match ip.protocol {
-        4 | 41 if tunnels == MAXIMUM_TUNNELS => Dissected::Other(Reason::Tunnels),
-        4 => dissect(Version::V4, ip.payload, ip.payload_length, tunnels + 1),
-        41 => dissect(Version::V6, ip.payload, ip.payload_length, tunnels + 1),
-        _ => transport::dissect(ip).map_or_else(Dissected::Other, Dissected::Packet),
+        4 => tunnelled(Version::V4, ip, tunnels),
+        41 => tunnelled(Version::V6, ip, tunnels),
+        17 => match transport::dissect(ip) {
+            Ok(packet) => tunnel::in_udp(&packet, tunnels).unwrap_or(Dissected::Packet(packet)),
+            Err(reason) => Dissected::Other(reason),
+        },
+        1 | 58 => transport::dissect(ip).map_or_else(Dissected::Other, Dissected::Packet),
+        // RFC 4302: an extension header of IPv6, a protocol of IPv4.
+        51 => tunnel::authenticated(ip, tunnels),
+        _ => tunnel::in_ip(ip, tunnels),
     }
+}
+
+fn tunnelled<'a>(version: Version, ip: &IpPacket<'a>, tunnels: u8) -> Dissected<'a> {
+    if tunnels == MAXIMUM_TUNNELS {
+        return Dissected::Other(Reason::Tunnels);
+    }
+    dissect(version, ip.payload, ip.payload_length, tunnels + 1)
 }
 
 #[inline]

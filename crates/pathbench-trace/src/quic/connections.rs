@@ -58,6 +58,11 @@ impl Quic {
         Self { keylog: keylog.unwrap_or_default(), ..Self::default() }
     }
 
+    /// Adds secrets in the format of `SSLKEYLOGFILE` for the handshakes that follow.
+    pub fn add_secrets(&mut self, key_log: &[u8]) {
+        self.keylog.extend(key_log);
+    }
+
     /// Packets in order of time.
     pub fn push(&mut self, time_ns: u64, packet: &PacketHeaders<'_>, udp: &Udp<'_>) {
         let origin = *self.origin_ns.get_or_insert(time_ns);

@@ -37,6 +37,10 @@ impl Connection {
                 Header::Short { packet } => {
                     // RFC 9000, section 12.2: bytes without the first packet's connection id are no packet.
                     let after_first = packet.get(1..).unwrap_or_default();
+                    // Behind the packets to a zero-length connection id, padding looks like a packet.
+                    if coalesced_to.is_some() && packet.iter().all(|&byte| byte == 0) {
+                        return;
+                    }
                     if coalesced_to.is_none_or(|id| after_first.starts_with(id.as_slice())) {
                         for packet in packet.chunks(self.segment_length(context.side, packet)) {
                             self.short(context, packet, scratch);
@@ -53,7 +57,13 @@ impl Connection {
                     }
                 }
                 Header::VersionNegotiation { .. } => self.version_negotiation |= context.side == SERVER,
-                Header::UnknownVersion { source, .. } => self.learn_id(context.side, source, 0),
+                Header::UnknownVersion { version, source, .. } => {
+                    // The client's version after version negotiation.
+                    if context.side == CLIENT {
+                        self.version = version;
+                    }
+                    self.learn_id(context.side, source, 0);
+                }
             }
             rest = after;
             if rest.is_empty() {
@@ -92,6 +102,9 @@ impl Connection {
                 return;
             }
         };
+        if self.version_negotiation && context.side == CLIENT {
+            self.version = long.version;
+        }
         if self.open_long(context.side, space, long, scratch).is_some() {
             self.version = long.version;
             self.learn_id(context.side, long.source, 0);

@@ -173,11 +173,18 @@ fn other<'a>(reader: &mut Reader<'a>, kind: u64) -> Option<QuicFrame<'a>> {
         0x05 | 0x11 | 0x15 | 0x3e79 | 0x3e7c => skip_varints(reader, 2)?,
         // NEW_TOKEN.
         0x07 => reader.varint_bytes().map(drop)?,
-        // MAX_DATA, MAX_STREAMS, DATA_BLOCKED, STREAMS_BLOCKED, RETIRE_CONNECTION_ID, MAX_PATH_ID, PATHS_BLOCKED.
-        0x10 | 0x12 | 0x13 | 0x14 | 0x16 | 0x17 | 0x19 | 0x3e7a | 0x3e7b => skip_varints(reader, 1)?,
+        // MAX_DATA, MAX_STREAMS, DATA_BLOCKED, STREAMS_BLOCKED, RETIRE_CONNECTION_ID, MAX_PATH_ID, PATHS_BLOCKED;
+        // TIME_STAMP (draft-huitema-quic-ts).
+        0x10 | 0x12 | 0x13 | 0x14 | 0x16 | 0x17 | 0x19 | 0x2f5 | 0x3e7a | 0x3e7b => skip_varints(reader, 1)?,
         // IMMEDIATE_ACK and ACK_FREQUENCY (draft-ietf-quic-ack-frequency).
         0x1f => {}
-        0xaf => skip_varints(reader, 4)?,
+        // With RESET_STREAM_AT (draft-ietf-quic-reliable-stream-reset).
+        0xaf | 0x24 => skip_varints(reader, 4)?,
+        // BDP (draft-kuhn-quic-0rtt-bdp): lifetime, capacity, RTT, address.
+        0xebd9 => {
+            skip_varints(reader, 3)?;
+            reader.varint_bytes()?;
+        }
         // OBSERVED_ADDRESS (draft-ietf-quic-address-discovery): sequence number, address, port.
         0x9f_81a6 | 0x9f_81a7 => {
             reader.varint()?;

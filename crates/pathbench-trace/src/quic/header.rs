@@ -8,6 +8,20 @@ pub const VERSION_1: u32 = 1;
 /// QUIC version 2 (RFC 9369).
 pub const VERSION_2: u32 = 0x6b33_43cf;
 
+/// The version of mvfst that is draft 27 of RFC 9000.
+pub const MVFST_2: u32 = 0xface_b002;
+/// The experimental version of mvfst, also draft 27.
+pub const MVFST_EXPERIMENTAL: u32 = 0xface_b00e;
+
+/// The draft of RFC 9000 that a version is, of those whose packets are decrypted.
+pub fn draft(version: u32) -> Option<u8> {
+    match version {
+        0xff00_0017..=0xff00_0022 => Some(version as u8),
+        MVFST_2 | MVFST_EXPERIMENTAL => Some(27),
+        _ => None,
+    }
+}
+
 /// Longest connection id of versions 1 and 2 (RFC 9000, section 17.2).
 pub const MAX_CONNECTION_ID: usize = 20;
 
@@ -78,7 +92,7 @@ pub enum Header<'a> {
         source: ConnectionId,
         versions: &'a [u8],
     },
-    /// Of a version other than 1 and 2: only its connection ids are known.
+    /// Of a version other than 1, 2 and the drafts of RFC 9000: only its connection ids are known.
     UnknownVersion {
         version: u32,
         destination: ConnectionId,
@@ -138,7 +152,7 @@ pub fn parse(datagram: &[u8]) -> Option<(Header<'_>, &[u8])> {
         let complete = !versions.is_empty() && versions.len() % 4 == 0;
         return complete.then_some((Header::VersionNegotiation { destination, source, versions }, &[]));
     }
-    if !matches!(version, VERSION_1 | VERSION_2) {
+    if !matches!(version, VERSION_1 | VERSION_2) && draft(version).is_none() {
         return Some((Header::UnknownVersion { version, destination, source }, &[]));
     }
     let Some(long_type) = long_type(version, first) else {
@@ -167,9 +181,15 @@ fn long_type(version: u32, first: u8) -> Option<LongType> {
     }
 }
 
-/// A version that a client offers: 1, 2, a draft of RFC 9000, or a reserved one (RFC 9000, section 15).
+/// A version that a client offers: 1, 2, a draft of RFC 9000, one of mvfst, picoquic or Google QUIC with long headers of
+/// RFC 8999, or a reserved one (RFC 9000, section 15).
 pub fn is_plausible_version(version: u32) -> bool {
     matches!(version, VERSION_1 | VERSION_2)
-        || (0xff00_0017..=0xff00_0022).contains(&version)
+        || (0xff00_0016..=0xff00_0022).contains(&version)
         || version & 0x0f0f_0f0f == 0x0a0a_0a0a
+        // mvfst, picoquic ("PCQ0", "PCQ1").
+        || version & 0xffff_fff0 == 0xface_b000
+        || version & 0xffff_fffe == 0x5043_5130
+        // "Q050", "T050", "T051".
+        || matches!(version, 0x5130_3530 | 0x5430_3530 | 0x5430_3531)
 }

@@ -29,10 +29,15 @@ impl Keylog {
     /// Ignores lines of other labels and damaged lines.
     pub fn parse(text: &[u8]) -> Self {
         let mut keylog = Self::default();
-        for line in text.split(|&byte| byte == b'\n') {
-            keylog.add(line);
-        }
+        keylog.extend(text);
         keylog
+    }
+
+    /// Adds the lines of a text, as [`parse`](Self::parse) reads them.
+    pub fn extend(&mut self, text: &[u8]) {
+        for line in text.split(|&byte| byte == b'\n') {
+            self.add(line);
+        }
     }
 
     /// Adds one line; `false` if the line has no secret that QUIC uses.

@@ -1,6 +1,6 @@
 //! Packet protection (RFC 9001, sections 5 and 6; RFC 9369, section 3.3).
 
-use super::header::{ConnectionId, VERSION_2};
+use super::header::{ConnectionId, VERSION_2, draft};
 use ring::aead::{self, Aad, LessSafeKey, Nonce, UnboundKey, quic};
 use ring::hkdf;
 
@@ -167,11 +167,54 @@ const SALT_2: [u8; 20] = [
     0xbd, 0x2e, 0xd9,
 ];
 
+/// Drafts 23 to 28.
+const SALT_DRAFT_23: [u8; 20] = [
+    0xc3, 0xee, 0xf7, 0x12, 0xc7, 0x2e, 0xbb, 0x5a, 0x11, 0xa7, 0xd2, 0x43, 0x2b, 0xb4, 0x63, 0x65, 0xbe,
+    0xf9, 0xf5, 0x02,
+];
+/// Drafts 29 to 32.
+const SALT_DRAFT_29: [u8; 20] = [
+    0xaf, 0xbf, 0xec, 0x28, 0x99, 0x93, 0xd2, 0x4c, 0x9e, 0x97, 0x86, 0xf1, 0x9c, 0x61, 0x11, 0xe0, 0x43,
+    0x90, 0xa8, 0x99,
+];
+
+/// Salt of the Initial secrets (section 5.2 of RFC 9001 and of its drafts).
+fn salt(version: u32) -> [u8; 20] {
+    match (version, draft(version)) {
+        (VERSION_2, _) => SALT_2,
+        (_, Some(23..=28)) => SALT_DRAFT_23,
+        (_, Some(29..=32)) => SALT_DRAFT_29,
+        _ => SALT_1,
+    }
+}
+
+/// Key and nonce of the Retry integrity tag (section 5.8 of RFC 9001 and of its drafts); before draft 25 there is none.
+fn retry_key(version: u32) -> Option<(u128, [u8; 12])> {
+    Some(match (version, draft(version)) {
+        (VERSION_2, _) => (
+            0x8fb4_b01b_56ac_48e2_60fb_cbce_ad7c_cc92,
+            [0xd8, 0x69, 0x69, 0xbc, 0x2d, 0x7c, 0x6d, 0x99, 0x90, 0xef, 0xb0, 0x4a],
+        ),
+        (_, Some(23 | 24)) => return None,
+        (_, Some(25..=28)) => (
+            0x4d32_ecdb_2a21_33c8_41e4_043d_f27d_4430,
+            [0x4d, 0x16, 0x11, 0xd0, 0x55, 0x13, 0xa5, 0x52, 0xc5, 0x87, 0xd5, 0x75],
+        ),
+        (_, Some(29..=32)) => (
+            0xccce_187e_d09a_09d0_5728_155a_6cb9_6be1,
+            [0xe5, 0x49, 0x30, 0xf9, 0x7f, 0x21, 0x36, 0xf0, 0x53, 0x0a, 0x8c, 0x1c],
+        ),
+        _ => (
+            0xbe0c_690b_9f66_575a_1d76_6b54_e368_c84e,
+            [0x46, 0x15, 0x99, 0xd3, 0x5d, 0x63, 0x2b, 0xf2, 0x23, 0x98, 0x25, 0xbb],
+        ),
+    })
+}
+
 /// Keys of the Initial packets of client and server, from the destination connection id of the client's first packet
 /// (RFC 9001, section 5.2; RFC 9369, section 3.3.1).
 pub fn initial(version: u32, destination: &ConnectionId) -> Option<[PacketKeys; 2]> {
-    let salt = if version == VERSION_2 { SALT_2 } else { SALT_1 };
-    let prk = hkdf::Salt::new(hkdf::HKDF_SHA256, &salt).extract(destination.as_slice());
+    let prk = hkdf::Salt::new(hkdf::HKDF_SHA256, &salt(version)).extract(destination.as_slice());
     let keys = |label| {
         let mut secret = [0; 32];
         expand(&prk, label, &mut secret)?;
@@ -190,17 +233,9 @@ pub fn next_secret(secret: &[u8], suite: Suite, version: u32) -> Option<Vec<u8>>
 
 /// Whether the Retry packet answers an Initial packet to `original` (RFC 9001, section 5.8; RFC 9369, section 3.3.3).
 pub fn is_retry_valid(version: u32, original: &ConnectionId, packet: &[u8]) -> bool {
-    let (key, nonce): ([u8; 16], [u8; 12]) = if version == VERSION_2 {
-        (
-            0x8fb4_b01b_56ac_48e2_60fb_cbce_ad7c_cc92_u128.to_be_bytes(),
-            [0xd8, 0x69, 0x69, 0xbc, 0x2d, 0x7c, 0x6d, 0x99, 0x90, 0xef, 0xb0, 0x4a],
-        )
-    } else {
-        (
-            0xbe0c_690b_9f66_575a_1d76_6b54_e368_c84e_u128.to_be_bytes(),
-            [0x46, 0x15, 0x99, 0xd3, 0x5d, 0x63, 0x2b, 0xf2, 0x23, 0x98, 0x25, 0xbb],
-        )
-    };
+    // Before draft 25 a Retry packet names the connection id that it answers.
+    let Some((key, nonce)) = retry_key(version) else { return true };
+    let key = key.to_be_bytes();
     let Some((packet, tag)) = packet.len().checked_sub(16).and_then(|at| packet.split_at_checked(at)) else {
         return false;
     };

@@ -121,8 +121,8 @@ fn extensions(reader: &mut Reader<'_>, hello: &mut Hello) -> Option<()> {
         match kind {
             0 => hello.server_name = server_name(body).or(hello.server_name.take()),
             16 => hello.alpn = alpn(body).unwrap_or_default(),
-            // RFC 9001, section 8.2.
-            0x39 => hello.parameters = transport_parameters(body),
+            // RFC 9001, section 8.2; the second is that of its drafts.
+            0x39 | 0xffa5 => hello.parameters = transport_parameters(body),
             _ => {}
         }
     }

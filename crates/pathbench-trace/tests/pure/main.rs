@@ -13,4 +13,5 @@ mod public;
 mod quic;
 mod reader;
 mod recorded;
+mod tunnels;
 mod wire;

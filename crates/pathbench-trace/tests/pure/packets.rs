@@ -11,7 +11,7 @@ use pathbench_trace::packet::{Dissected, Fragment, PacketHeaders, Reason, Tcp, T
 use proptest::prelude::*;
 
 const PAYLOAD: &[u8] = b"sixteen bytes...";
-const LINK_TYPES: [u16; 13] = [
+const LINK_TYPES: [u16; 18] = [
     link::NULL,
     link::ETHERNET,
     link::PPP,
@@ -25,6 +25,11 @@ const LINK_TYPES: [u16; 13] = [
     link::IPV4,
     link::IPV6,
     link::LINUX_SLL2,
+    link::PPP_HDLC,
+    link::CISCO_HDLC,
+    link::PPP_PPPD,
+    link::PPP_WITH_DIRECTION,
+    link::NFLOG,
 ];
 
 fn tcp_segment() -> Vec<u8> {

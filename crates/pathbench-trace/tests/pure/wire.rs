@@ -26,9 +26,13 @@ pub(crate) struct Capture {
 
 impl Capture {
     pub(crate) fn new() -> Self {
+        Self::with_link_type(101)
+    }
+
+    pub(crate) fn with_link_type(link_type: u16) -> Self {
         let mut bytes = Vec::new();
-        // Nanoseconds, version 2.4, no snap length, LINKTYPE_RAW.
-        for word in [0xa1b2_3c4d_u32, 0x0004_0002, 0, 0, 0, 101] {
+        // Nanoseconds, version 2.4, no snap length.
+        for word in [0xa1b2_3c4d_u32, 0x0004_0002, 0, 0, 0, u32::from(link_type)] {
             bytes.extend(word.to_le_bytes());
         }
         Self { bytes, now_ms: 1_000_000.0 }

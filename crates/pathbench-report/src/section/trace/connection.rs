@@ -47,7 +47,10 @@ fn facts(connection: &TracedConnection) -> Vec<String> {
         format!("start {}", time(connection.start_s)),
         format!("duration {}", duration_s(connection.duration_s)),
     ];
-    facts.extend(connection.version.as_ref().map(|version| format!("version {version}")));
+    facts.extend(connection.version.as_ref().map(|version| match quic::version_name(version) {
+        Some(name) => format!("version {version} ({name})"),
+        None => format!("version {version}"),
+    }));
     facts.extend(of_both("tokens", connection.client_token.as_ref(), connection.server_token.as_ref()));
     let handshake = match connection.handshake {
         HandshakeEvidence::Captured => {

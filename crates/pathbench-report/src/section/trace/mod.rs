@@ -15,11 +15,14 @@ use crate::quantity::{Unit, bytes, counted};
 use pathbench_record::text::duration_s;
 use pathbench_record::trace::{
     CaptureRecord, ConnectionDirection, SubflowDirection, TraceDocument, TraceFinding, TracedConnection,
-    TracedSubflow,
+    TracedSubflow, UndecodedPackets,
 };
 
 /// Connections with details in the terminal.
 const MOST_DETAILED: usize = 5;
+
+/// Reasons of packets that were not decoded, per capture.
+const MOST_REASONS: usize = 6;
 
 /// The sections of the terminal.
 pub(crate) fn summary(document: &TraceDocument) -> Vec<Section> {
@@ -57,6 +60,8 @@ fn captures(document: &TraceDocument) -> Section {
         .each(|row, (index, one)| {
             row.group = capture_name(*index as u32, &document.captures);
             row.notes.extend(one.damage.iter().map(|damage| (Tone::Bad, format!("damaged: {damage}"))));
+            row.notes
+                .extend(one.undecoded.iter().take(MOST_REASONS).map(|one| (Tone::Mixed, undecoded(one))));
         })
         .without_empty_columns()
         .table;
@@ -65,6 +70,11 @@ fn captures(document: &TraceDocument) -> Section {
         _ => format!("from {}, {}", document.started, duration_s(document.duration_s)),
     };
     Section::new("Captures", remark, vec![Block::Table(table)])
+}
+
+fn undecoded(one: &UndecodedPackets) -> String {
+    let verb = if one.packets == 1 { "was" } else { "were" };
+    format!("{} {} {verb} not decoded", counted(one.packets, "packet"), one.reason)
 }
 
 fn interfaces(capture: &CaptureRecord) -> Cell {
@@ -179,11 +189,12 @@ fn data(
 }
 
 pub(crate) fn findings(document: &TraceDocument) -> Option<Section> {
-    let found: Vec<(Finding, String)> = document.findings.iter().map(finding).collect();
+    let found: Vec<(Finding, String)> =
+        document.findings.iter().map(|one| finding(one, &document.captures)).collect();
     (!found.is_empty()).then(|| Section::new("Findings", "", vec![Block::Evidence(found)]))
 }
 
-fn finding(one: &TraceFinding) -> (Finding, String) {
+fn finding(one: &TraceFinding, captures: &[CaptureRecord]) -> (Finding, String) {
     let tone = match one.level.as_str() {
         "error" => Tone::Bad,
         "warning" => Tone::Mixed,
@@ -194,5 +205,9 @@ fn finding(one: &TraceFinding) -> (Finding, String) {
         (Some(connection), None) => format!("Connection {connection}:"),
         _ => String::new(),
     };
-    (Finding::new(tone, subject, &*one.text), one.filter.clone())
+    let text = match one.capture.filter(|_| captures.len() > 1) {
+        Some(capture) => format!("{} (frames of {})", one.text, capture_name(capture, captures)),
+        None => one.text.clone(),
+    };
+    (Finding::new(tone, subject, text), one.filter.clone())
 }

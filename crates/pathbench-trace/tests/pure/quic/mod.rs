@@ -3,7 +3,9 @@
 mod random;
 mod recording;
 mod sealed;
+mod secrets;
 mod vectors;
+mod versions;
 
 use pathbench_record::trace::HandshakeEvidence;
 use pathbench_trace::packet::Address;

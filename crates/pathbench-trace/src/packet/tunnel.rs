@@ -1,0 +1,187 @@
+//! Tunnels in IP and in UDP: GRE, `EtherIP`, MPLS, VXLAN, GENEVE, GTP-U.
+
+use super::headers::{Dissected, PacketHeaders, Reason, TransportHeader, Udp};
+use super::link::{self, Found};
+use super::network::{MAXIMUM_TUNNELS, dissect_payload};
+use super::transport::IpPacket;
+use super::{dissect_found, dissect_frame};
+
+/// Ether type of transparent Ethernet bridging.
+const BRIDGED: u16 = 0x6558;
+/// ERSPAN types I and II.
+const ERSPAN: u16 = 0x88be;
+const ERSPAN_3: u16 = 0x22eb;
+/// PPP in GRE (RFC 2637).
+const PPP: u16 = 0x880b;
+const MPLS: u16 = 0x8847;
+
+/// Extension headers of one GTP-U packet.
+const MAXIMUM_EXTENSIONS: usize = 8;
+
+/// A protocol of IP other than TCP, UDP, ICMP and IP itself.
+pub(super) fn in_ip<'a>(ip: &IpPacket<'a>, tunnels: u8) -> Dissected<'a> {
+    let (name, inner) = match ip.protocol {
+        47 => ("GRE", gre(ip.payload)),
+        // RFC 3378: two bytes.
+        97 => ("EtherIP", ip.payload.get(2..).map(Inner::Frame).ok_or(Reason::Truncated)),
+        137 => ("MPLS", Ok(Inner::Typed(MPLS, ip.payload))),
+        protocol => ("", Err(Reason::Protocol(protocol))),
+    };
+    match inner {
+        Ok(inner) => {
+            inner.dissect(ip.payload_length - (ip.payload.len() - inner.length()) as u32, name, tunnels)
+        }
+        Err(reason) => Dissected::Other(reason),
+    }
+}
+
+/// The payload of an authentication header of IPv4 (RFC 4302, section 2).
+pub(super) fn authenticated<'a>(ip: &IpPacket<'a>, tunnels: u8) -> Dissected<'a> {
+    let [next, units, ..] = *ip.payload else { return Dissected::Other(Reason::Truncated) };
+    let length = (usize::from(units) + 2) * 4;
+    let (Some(payload), Some(payload_length)) =
+        (ip.payload.get(length..), ip.payload_length.checked_sub(length as u32))
+    else {
+        return Dissected::Other(Reason::Truncated);
+    };
+    if next == 51 || tunnels == MAXIMUM_TUNNELS {
+        return Dissected::Other(Reason::Tunnels);
+    }
+    dissect_payload(&IpPacket { protocol: next, payload, payload_length, ..*ip }, tunnels + 1)
+}
+
+/// The packet in a datagram to the port of a tunnel with a header of that tunnel.
+pub(super) fn in_udp<'a>(packet: &PacketHeaders<'a>, tunnels: u8) -> Option<Dissected<'a>> {
+    let TransportHeader::Udp(Udp { payload, payload_length }) = packet.transport else { return None };
+    let (name, inner) = match packet.destination.port {
+        // The second is the port of Linux from before RFC 7348.
+        4789 | 8472 => ("VXLAN", vxlan(payload)?),
+        6081 => ("GENEVE", geneve(payload)?),
+        2152 => ("GTP-U", gtp(payload)?),
+        _ => return None,
+    };
+    Some(inner.dissect(payload_length - (payload.len() - inner.length()) as u32, name, tunnels))
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Inner<'a> {
+    /// A frame of Ethernet.
+    Frame(&'a [u8]),
+    /// An ether type, and the bytes behind it.
+    Typed(u16, &'a [u8]),
+    Ppp(&'a [u8]),
+    /// Its first byte shows the version.
+    Ip(&'a [u8]),
+    Unknown(&'static str),
+}
+
+impl<'a> Inner<'a> {
+    fn length(&self) -> usize {
+        match self {
+            Self::Frame(bytes) | Self::Typed(_, bytes) | Self::Ppp(bytes) | Self::Ip(bytes) => bytes.len(),
+            Self::Unknown(_) => 0,
+        }
+    }
+
+    fn dissect(self, wire_length: u32, name: &'static str, tunnels: u8) -> Dissected<'a> {
+        if tunnels == MAXIMUM_TUNNELS {
+            return Dissected::Other(Reason::Tunnels);
+        }
+        let found = |found: Found, bytes: &'a [u8]| dissect_found(found, bytes, wire_length, tunnels + 1);
+        match self {
+            Self::Frame(bytes) | Self::Typed(BRIDGED, bytes) => {
+                dissect_frame(link::ETHERNET, bytes, wire_length, tunnels + 1)
+            }
+            Self::Ip(bytes) => dissect_frame(link::RAW, bytes, wire_length, tunnels + 1),
+            Self::Ppp(bytes) => dissect_frame(link::PPP, bytes, wire_length, tunnels + 1),
+            Self::Typed(kind, bytes) => match link::after_ether_type(bytes, kind, 0) {
+                // Keepalives and the like.
+                Err(Reason::NotIp) => Dissected::Other(Reason::Encapsulated(name)),
+                other => found(other, bytes),
+            },
+            Self::Unknown(name) => Dissected::Other(Reason::Encapsulated(name)),
+        }
+    }
+}
+
+fn be16(bytes: &[u8], offset: usize) -> Option<u16> {
+    Some(u16::from_be_bytes(*bytes.get(offset..)?.first_chunk()?))
+}
+
+/// RFC 2784 and RFC 2890; version 1 of RFC 2637.
+fn gre(bytes: &[u8]) -> Result<Inner<'_>, Reason> {
+    let (flags, kind) = be16(bytes, 0).zip(be16(bytes, 2)).ok_or(Reason::Truncated)?;
+    let (checksum, routing, key, sequence, acknowledgment) = (
+        flags & 0x8000 != 0,
+        flags & 0x4000 != 0,
+        flags & 0x2000 != 0,
+        flags & 0x1000 != 0,
+        flags & 0x0080 != 0,
+    );
+    let version = flags & 7;
+    // Source routing of RFC 1701 is out of use.
+    if routing || version > 1 {
+        return Ok(Inner::Unknown("GRE"));
+    }
+    let mut length = 4 + 4 * (usize::from(checksum) + usize::from(key) + usize::from(sequence));
+    if version == 1 {
+        length += 4 * usize::from(acknowledgment);
+    }
+    let payload = bytes.get(length..).ok_or(Reason::Truncated)?;
+    Ok(match (version, kind) {
+        (1, PPP) if sequence => Inner::Ppp(payload),
+        (1, _) => Inner::Unknown("PPTP"),
+        // Type I has no header of its own, type II eight bytes.
+        (_, ERSPAN) => Inner::Frame(payload.get(if sequence { 8 } else { 0 }..).ok_or(Reason::Truncated)?),
+        (_, ERSPAN_3) => Inner::Unknown("ERSPAN type III"),
+        (_, 0x0800 | 0x86dd | 0x8847 | 0x8848 | BRIDGED | 0x8100 | 0x88a8) => Inner::Typed(kind, payload),
+        _ => Inner::Unknown("GRE"),
+    })
+}
+
+/// RFC 7348, section 5; `None` if the header is no header of VXLAN.
+fn vxlan(bytes: &[u8]) -> Option<Inner<'_>> {
+    let ([flags, r0, r1, r2, _, _, _, r3], frame) = bytes.split_first_chunk::<8>()?;
+    match flags {
+        0x08 if (r0, r1, r2, r3) == (&0, &0, &0, &0) => Some(Inner::Frame(frame)),
+        // The group policy extension.
+        0x88 if *r3 == 0 => Some(Inner::Frame(frame)),
+        _ => None,
+    }
+}
+
+/// RFC 8926, section 3.4.
+fn geneve(bytes: &[u8]) -> Option<Inner<'_>> {
+    let [first, flags, ..] = *bytes else { return None };
+    // Version 0; reserved bits are zero.
+    if first >> 6 != 0 || flags & 0x3f != 0 {
+        return None;
+    }
+    // Control packets carry no frame.
+    if flags & 0x80 != 0 {
+        return Some(Inner::Unknown("GENEVE"));
+    }
+    let kind = be16(bytes, 2)?;
+    Some(Inner::Typed(kind, bytes.get(8 + 4 * usize::from(first & 0x3f)..)?))
+}
+
+/// 3GPP TS 29.281, section 5.1: version 1, message type "G-PDU".
+fn gtp(bytes: &[u8]) -> Option<Inner<'_>> {
+    let [flags, kind, ..] = *bytes else { return None };
+    if flags & 0xf8 != 0x30 || kind != 0xff {
+        return None;
+    }
+    let mut offset = 8;
+    if flags & 7 != 0 {
+        let mut next = if flags & 4 != 0 { *bytes.get(11)? } else { 0 };
+        offset = 12;
+        for _ in 0..MAXIMUM_EXTENSIONS {
+            if next == 0 {
+                break;
+            }
+            offset += 4 * usize::from(*bytes.get(offset).filter(|units| **units > 0)?);
+            next = *bytes.get(offset - 1)?;
+        }
+    }
+    Some(Inner::Ip(bytes.get(offset..)?))
+}
