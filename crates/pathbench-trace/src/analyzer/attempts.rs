@@ -98,7 +98,7 @@ pub(super) fn add_announcements(connection: &TracedConnection, findings: &mut Ve
             })
         };
         let Some(address) = &signal.address else { continue };
-        let filter = format!("({}) && mptcp", connection.filter);
+        let filter = format!("({}) && tcp.options.mptcp.subtype == 3", connection.filter);
         let is_confirmed = later("add-addr-echo");
         if signal.repeats > 0 && !is_confirmed {
             let times = signal.repeats + 1;

@@ -1,5 +1,6 @@
 //! Each display filter that the analysis prints selects, in tshark, the packets that it names.
 
+use crate::attempts;
 use crate::tshark::File;
 use crate::wire::{
     ACK, CLIENT, CLIENT_KEY, Capture, End, FIN, RST, SECOND, SERVER, SERVER_KEY, SYN, Segment, Subflow,
@@ -20,6 +21,10 @@ struct Case {
 
 fn one(capture: Capture, frames: &'static [u64]) -> Case {
     Case { captures: vec![capture.into_bytes()], frames }
+}
+
+fn shown((capture, frames): (Capture, &'static [u64])) -> Case {
+    one(capture, frames)
 }
 
 const PLAIN: [u32; 2] = [77, 900];
@@ -259,6 +264,16 @@ fn case(kind: Kind) -> Case {
             }
             Some(segment)
         }),
+        Kind::ZeroWindow => shown(attempts::zero_window()),
+        Kind::OneDirection => shown(attempts::one_direction()),
+        Kind::ConnectUnanswered => shown(attempts::connect_unanswered()),
+        Kind::ConnectUnacknowledged => shown(attempts::connect_unacknowledged()),
+        Kind::ConnectRefused => shown(attempts::connect_refused()),
+        Kind::JoinUnanswered => shown(attempts::join_unanswered()),
+        Kind::JoinUnacknowledged => shown(attempts::join_unacknowledged()),
+        Kind::JoinRefused => shown(attempts::join_refused()),
+        Kind::AddAddrUnconfirmed => shown(attempts::announced_again()),
+        Kind::NeverJoined => shown(attempts::announced_in_vain()),
         Kind::Loss => two(&[6], |number, segment| (number != 5).then_some(segment)),
     }
 }

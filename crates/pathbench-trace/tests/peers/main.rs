@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 #![allow(clippy::disallowed_methods, reason = "tests open files by themselves")]
 
+mod attempts;
 mod filters;
 mod table;
 mod tshark;
