@@ -29,9 +29,10 @@ fn accepted(local: &str, remote: &str) -> Vec<[SocketAddr; 2]> {
 #[test]
 fn each_fault_of_a_server_has_its_finding() {
     type Change = fn(&mut HostFacts, &mut ServingSockets);
+    type Expected = Option<(FindingId, Level, &'static str)>;
     let announced = FindingId::AnnouncedAddress;
     let problem = Level::Problem;
-    let rows: [(&str, Change, Option<(FindingId, Level, &str)>); 10] = [
+    let rows: [(&str, Change, Expected); 10] = [
         ("a private network", |_, _| {}, None),
         ("all addresses by IPv6", |_, sockets| sockets.listeners = vec!["[::]:443".parse().unwrap()], None),
         (

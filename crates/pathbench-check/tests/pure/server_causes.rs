@@ -203,6 +203,7 @@ fn failed_join(
 }
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "a table")]
 fn each_cause_at_the_server_has_its_finding_and_remedy() {
     let refused = || Ending::Reset("connection refused".to_owned());
     let silent = || Ending::NotConnected("no answer within 1 s".to_owned());
@@ -354,6 +355,7 @@ fn reply(hops: u8, kind: HopReplyKind) -> HopReply {
 }
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "a table")]
 fn the_answers_of_the_hops_show_where_an_option_is_lost() {
     use HopReplyKind::{Reset, SynAck, TimeExceeded};
     use QuotedOption::{Changed, Intact, NotQuoted, Removed};
