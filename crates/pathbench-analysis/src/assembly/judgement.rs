@@ -17,7 +17,7 @@ use pathbench_record::stage::{SubflowEvidence, SubflowOpening, SubflowStage};
 use pathbench_record::transport::Transport;
 
 /// The first subflow of a list may be that of a fallen-back connection, which is open as well.
-fn is_opened(figures: &&PathFigures) -> bool {
+fn is_opened(figures: &PathFigures) -> bool {
     let evidence = SubflowEvidence::from_figures(figures, SubflowOpening::Join);
     figures.path_id.is_some() || evidence.stage().is_some_and(SubflowStage::is_opened)
 }
@@ -40,8 +40,9 @@ impl ResolvedRun<'_> {
         // The client's list of paths keeps closed subflows, so its length is the number of subflows ever attempted.
         let streams = || self.evidence.client.iter().flat_map(|client| &client.streams);
         let subflows_attempted = streams().map(|stream| stream.paths.len() as u32).max();
-        let subflows_total =
-            streams().map(|stream| stream.paths.iter().filter(is_opened).count() as u32).max();
+        let subflows_total = streams()
+            .map(|stream| stream.paths.iter().filter(|figures| is_opened(figures)).count() as u32)
+            .max();
         let delivery = |path: &AssembledPath| PathDelivery {
             name: path.record.name.clone(),
             delivered_bytes: path.record.bytes_delivered,

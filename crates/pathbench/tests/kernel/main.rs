@@ -21,7 +21,6 @@ mod measured;
 mod mtu;
 mod report_memory;
 mod run_service;
-mod run_stages;
 mod setup;
 mod standard_output;
 #[path = "../support/mod.rs"]
