@@ -201,9 +201,6 @@ fn misconfigured(seed: u64) -> String {
     }
     writeln!(script, "sysctl -q -w net.ipv4.conf.all.rp_filter={}", dice.below(3)).unwrap();
     path_manager(&mut script, &mut dice, &own);
-    if count > 2 && dice.below(6) == 0 {
-        writeln!(script, "ip link set {} down", INTERFACES[count - 1]).unwrap();
-    }
     script
 }
 
