@@ -9,7 +9,6 @@ use pathbench_program::random;
 use pathbench_record::time::Timestamp;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::thread;
 use std::time::Duration;
 
 const MOST_HOPS: u8 = 30;
@@ -32,12 +31,9 @@ impl ServerProber<'_> {
         for index in 0..facts.paths.len() {
             let Some(option) = lost_option(facts, index) else { continue };
             let path = &facts.paths[index];
-            if self.clock.now() >= end {
-                facts.paths[index].hops = Some(PathHops::NotExamined("the time was over".to_owned()));
-                continue;
-            }
             self.progress.line(format_args!("{}: the hops to the server", path.name));
             let hops = match self.traces(path, option, end) {
+                Ok(traces) if traces.is_empty() => PathHops::NotExamined("the time was over".to_owned()),
                 Ok(traces) => PathHops::Examined(traces),
                 Err(error @ HopProbeError::NotPermitted(_)) => {
                     PathHops::NotExamined(format!("{error}; run pathbench check {} as root", facts.server))
@@ -54,25 +50,18 @@ impl ServerProber<'_> {
         option: SynOption,
         end: Timestamp,
     ) -> Result<Vec<HopTrace>, HopProbeError> {
+        let mut traces = Vec::new();
         let plain = self.trace(path, path.server, SynOption::Plain, MOST_HOPS, end)?;
         let farthest = plain.iter().map(|reply| reply.hops).max().unwrap_or_default();
         let most = farthest.saturating_add(1).min(MOST_HOPS);
-        let trace = |port: u16| -> Result<HopTrace, HopProbeError> {
+        let others = OTHER_PORTS.into_iter().filter(|port| *port != path.server.port());
+        for port in std::iter::once(path.server.port()).chain(others) {
+            if self.clock.now() >= end {
+                break;
+            }
             let server = SocketAddr::new(path.server.ip(), port);
             let with_option = self.trace(path, server, option, most, end)?;
-            Ok(HopTrace { port, option, plain: plain.clone(), with_option })
-        };
-        let mut traces = vec![trace(path.server.port())?];
-        let others = OTHER_PORTS.into_iter().filter(|port| *port != path.server.port());
-        if self.clock.now() < end {
-            let found: Vec<_> = thread::scope(|scope| {
-                let trace = &trace;
-                let threads: Vec<_> = others.map(|port| scope.spawn(move || trace(port))).collect();
-                threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
-            });
-            for trace in found {
-                traces.push(trace?);
-            }
+            traces.push(HopTrace { port, option, plain: plain.clone(), with_option });
         }
         Ok(traces)
     }
