@@ -1,11 +1,12 @@
 //! From live state to the result.
 
-use super::comparison::{FlowComparisonResult, KeptTimes};
+use super::comparison::FlowComparisonResult;
 use super::connection::{Closing, Connection, MptcpConnection, Subflow};
 use super::counts::Counts;
-use super::evidence::Shown;
 use super::findings;
 use super::kept::Aside;
+use super::kept_times::KeptTimes;
+use super::notes;
 use super::sequence::Sequence;
 use super::state::{AWAITING_JOIN, Analyzer};
 use crate::display_filter::display_filter;
@@ -172,7 +173,7 @@ impl<S: Sequence> Analyzer<S> {
         let comparisons = self.finish_comparisons(&mut members);
         if self.kept.wants(payload, connection.id) {
             let origin_ns = self.origin_ns.unwrap_or(0);
-            let shown = Shown::new(&members, connection.fallback_frame);
+            let shown = notes::shown(&members, connection.fallback_frame);
             let mut result = traced_connection(connection, members, origin_ns);
             let mut kept_times = Vec::new();
             for (subflow, compared) in result.subflows.iter_mut().zip(comparisons) {

@@ -1,7 +1,7 @@
 //! The connections with the most payload.
 
-use super::comparison::KeptTimes;
 use super::evidence::Shown;
+use super::kept_times::KeptTimes;
 use pathbench_record::trace::TracedConnection;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

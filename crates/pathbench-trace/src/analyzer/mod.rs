@@ -14,6 +14,8 @@ mod evidence;
 mod findings;
 mod finish;
 mod kept;
+mod kept_times;
+mod notes;
 mod segment;
 mod sequence;
 mod state;

@@ -33,27 +33,5 @@ pub use headers::{Dissected, Fragment, PacketHeaders, PacketTooBig, Reason, Tcp,
 /// ```
 #[inline]
 pub fn dissect(link_type: u16, frame_bytes: &[u8], original_length: u32) -> Dissected<'_> {
-    dissect_frame(link_type, frame_bytes, original_length, 0)
-}
-
-/// A frame at a depth of so many tunnels.
-#[inline]
-fn dissect_frame(link_type: u16, frame_bytes: &[u8], original_length: u32, tunnels: u8) -> Dissected<'_> {
-    dissect_found(link::find_ip(link_type, frame_bytes), frame_bytes, original_length, tunnels)
-}
-
-/// The IP packet that was found in a frame.
-#[inline]
-fn dissect_found(found: link::Found, frame_bytes: &[u8], original_length: u32, tunnels: u8) -> Dissected<'_> {
-    let found = found.and_then(|(version, offset)| {
-        Ok((version, offset, frame_bytes.get(offset..).ok_or(Reason::Truncated)?))
-    });
-    match found {
-        Ok((version, offset, bytes)) => {
-            // Some writers set no original length.
-            let wire_length = original_length.saturating_sub(offset as u32).max(bytes.len() as u32);
-            network::dissect(version, bytes, wire_length, tunnels)
-        }
-        Err(reason) => Dissected::Other(reason),
-    }
+    network::dissect_frame(link_type, frame_bytes, original_length, 0)
 }

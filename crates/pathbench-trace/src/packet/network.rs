@@ -2,12 +2,12 @@
 
 use super::address::Address;
 use super::extension_headers::skip_extension_headers;
-use super::headers::{Dissected, Fragment, Reason};
-use super::link::Version;
+use super::headers::{Dissected, Fragment, PacketHeaders, Reason, TransportHeader, Udp};
+use super::link::{self, Found, Version};
 use super::transport::{self, IpPacket};
-use super::tunnel;
+use super::tunnel::{self, BRIDGED, Inner};
 
-pub(super) const MAXIMUM_TUNNELS: u8 = 2;
+const MAXIMUM_TUNNELS: u8 = 2;
 const IPV4_MORE_FRAGMENTS: u16 = 0x2000;
 
 #[inline]
@@ -37,13 +37,19 @@ fn dissect_other_payload<'a>(ip: &IpPacket<'a>, tunnels: u8) -> Dissected<'a> {
         4 => tunnelled(Version::V4, ip, tunnels),
         41 => tunnelled(Version::V6, ip, tunnels),
         17 => match transport::dissect(ip) {
-            Ok(packet) => tunnel::in_udp(&packet, tunnels).unwrap_or(Dissected::Packet(packet)),
+            Ok(packet) => in_udp(&packet, tunnels).unwrap_or(Dissected::Packet(packet)),
             Err(reason) => Dissected::Other(reason),
         },
         1 | 58 => transport::dissect(ip).map_or_else(Dissected::Other, Dissected::Packet),
         // RFC 4302: an extension header of IPv6, a protocol of IPv4.
-        51 => tunnel::authenticated(ip, tunnels),
-        _ => tunnel::in_ip(ip, tunnels),
+        51 => authenticated(ip, tunnels),
+        _ => match tunnel::in_ip(ip) {
+            Ok((name, inner)) => {
+                let wire_length = ip.payload_length - (ip.payload.len() - inner.length()) as u32;
+                dissect_inner(inner, wire_length, name, tunnels)
+            }
+            Err(reason) => Dissected::Other(reason),
+        },
     }
 }
 
@@ -198,4 +204,75 @@ pub(super) fn dissect_reassembled(mut ip: IpPacket<'_>, ipv6: bool) -> Dissected
         (ip.protocol, ip.payload, ip.payload_length) = (chain.next_header, payload, payload_length);
     }
     dissect_payload(&ip, 0)
+}
+
+/// A frame at a depth of so many tunnels.
+#[inline]
+pub(super) fn dissect_frame(
+    link_type: u16,
+    frame_bytes: &[u8],
+    original_length: u32,
+    tunnels: u8,
+) -> Dissected<'_> {
+    dissect_found(link::find_ip(link_type, frame_bytes), frame_bytes, original_length, tunnels)
+}
+
+/// The IP packet that was found in a frame.
+#[inline]
+fn dissect_found(found: Found, frame_bytes: &[u8], original_length: u32, tunnels: u8) -> Dissected<'_> {
+    let found = found.and_then(|(version, offset)| {
+        Ok((version, offset, frame_bytes.get(offset..).ok_or(Reason::Truncated)?))
+    });
+    match found {
+        Ok((version, offset, bytes)) => {
+            // Some writers set no original length.
+            let wire_length = original_length.saturating_sub(offset as u32).max(bytes.len() as u32);
+            dissect(version, bytes, wire_length, tunnels)
+        }
+        Err(reason) => Dissected::Other(reason),
+    }
+}
+
+/// The packet in a datagram of a tunnel.
+fn in_udp<'a>(packet: &PacketHeaders<'a>, tunnels: u8) -> Option<Dissected<'a>> {
+    let TransportHeader::Udp(Udp { payload, payload_length }) = packet.transport else { return None };
+    let (name, inner) = tunnel::in_udp(packet.destination.port, payload)?;
+    let wire_length = payload_length - (payload.len() - inner.length()) as u32;
+    Some(dissect_inner(inner, wire_length, name, tunnels))
+}
+
+/// The payload of a tunnel.
+fn dissect_inner<'a>(inner: Inner<'a>, wire_length: u32, name: &'static str, tunnels: u8) -> Dissected<'a> {
+    if tunnels == MAXIMUM_TUNNELS {
+        return Dissected::Other(Reason::Tunnels);
+    }
+    let found = |found: Found, bytes: &'a [u8]| dissect_found(found, bytes, wire_length, tunnels + 1);
+    match inner {
+        Inner::Frame(bytes) | Inner::Typed(BRIDGED, bytes) => {
+            dissect_frame(link::ETHERNET, bytes, wire_length, tunnels + 1)
+        }
+        Inner::Ip(bytes) => dissect_frame(link::RAW, bytes, wire_length, tunnels + 1),
+        Inner::Ppp(bytes) => dissect_frame(link::PPP, bytes, wire_length, tunnels + 1),
+        Inner::Typed(kind, bytes) => match link::after_ether_type(bytes, kind, 0) {
+            // Keepalives and the like.
+            Err(Reason::NotIp) => Dissected::Other(Reason::Encapsulated(name)),
+            other => found(other, bytes),
+        },
+        Inner::Unknown(name) => Dissected::Other(Reason::Encapsulated(name)),
+    }
+}
+
+/// The payload of an authentication header of IPv4 (RFC 4302, section 2).
+fn authenticated<'a>(ip: &IpPacket<'a>, tunnels: u8) -> Dissected<'a> {
+    let [next, units, ..] = *ip.payload else { return Dissected::Other(Reason::Truncated) };
+    let length = (usize::from(units) + 2) * 4;
+    let (Some(payload), Some(payload_length)) =
+        (ip.payload.get(length..), ip.payload_length.checked_sub(length as u32))
+    else {
+        return Dissected::Other(Reason::Truncated);
+    };
+    if next == 51 || tunnels == MAXIMUM_TUNNELS {
+        return Dissected::Other(Reason::Tunnels);
+    }
+    dissect_payload(&IpPacket { protocol: next, payload, payload_length, ..*ip }, tunnels + 1)
 }

@@ -1,13 +1,10 @@
 //! Tunnels in IP and in UDP: GRE, `EtherIP`, MPLS, VXLAN, GENEVE, GTP-U.
 
-use super::headers::{Dissected, PacketHeaders, Reason, TransportHeader, Udp};
-use super::link::{self, Found};
-use super::network::{MAXIMUM_TUNNELS, dissect_payload};
+use super::headers::Reason;
 use super::transport::IpPacket;
-use super::{dissect_found, dissect_frame};
 
 /// Ether type of transparent Ethernet bridging.
-const BRIDGED: u16 = 0x6558;
+pub(super) const BRIDGED: u16 = 0x6558;
 /// ERSPAN types I and II.
 const ERSPAN: u16 = 0x88be;
 const ERSPAN_3: u16 = 0x22eb;
@@ -18,53 +15,30 @@ const MPLS: u16 = 0x8847;
 /// Extension headers of one GTP-U packet.
 const MAXIMUM_EXTENSIONS: usize = 8;
 
-/// A protocol of IP other than TCP, UDP, ICMP and IP itself.
-pub(super) fn in_ip<'a>(ip: &IpPacket<'a>, tunnels: u8) -> Dissected<'a> {
-    let (name, inner) = match ip.protocol {
-        47 => ("GRE", gre(ip.payload)),
+/// The name and the payload of a tunnel in IP.
+pub(super) fn in_ip<'a>(ip: &IpPacket<'a>) -> Result<(&'static str, Inner<'a>), Reason> {
+    Ok(match ip.protocol {
+        47 => ("GRE", gre(ip.payload)?),
         // RFC 3378: two bytes.
-        97 => ("EtherIP", ip.payload.get(2..).map(Inner::Frame).ok_or(Reason::Truncated)),
-        137 => ("MPLS", Ok(Inner::Typed(MPLS, ip.payload))),
-        protocol => ("", Err(Reason::Protocol(protocol))),
-    };
-    match inner {
-        Ok(inner) => {
-            inner.dissect(ip.payload_length - (ip.payload.len() - inner.length()) as u32, name, tunnels)
-        }
-        Err(reason) => Dissected::Other(reason),
-    }
+        97 => ("EtherIP", ip.payload.get(2..).map(Inner::Frame).ok_or(Reason::Truncated)?),
+        137 => ("MPLS", Inner::Typed(MPLS, ip.payload)),
+        protocol => return Err(Reason::Protocol(protocol)),
+    })
 }
 
-/// The payload of an authentication header of IPv4 (RFC 4302, section 2).
-pub(super) fn authenticated<'a>(ip: &IpPacket<'a>, tunnels: u8) -> Dissected<'a> {
-    let [next, units, ..] = *ip.payload else { return Dissected::Other(Reason::Truncated) };
-    let length = (usize::from(units) + 2) * 4;
-    let (Some(payload), Some(payload_length)) =
-        (ip.payload.get(length..), ip.payload_length.checked_sub(length as u32))
-    else {
-        return Dissected::Other(Reason::Truncated);
-    };
-    if next == 51 || tunnels == MAXIMUM_TUNNELS {
-        return Dissected::Other(Reason::Tunnels);
-    }
-    dissect_payload(&IpPacket { protocol: next, payload, payload_length, ..*ip }, tunnels + 1)
-}
-
-/// The packet in a datagram to the port of a tunnel with a header of that tunnel.
-pub(super) fn in_udp<'a>(packet: &PacketHeaders<'a>, tunnels: u8) -> Option<Dissected<'a>> {
-    let TransportHeader::Udp(Udp { payload, payload_length }) = packet.transport else { return None };
-    let (name, inner) = match packet.destination.port {
+/// The name and the payload of a datagram to the port of a tunnel with a header of that tunnel.
+pub(super) fn in_udp(port: u16, payload: &[u8]) -> Option<(&'static str, Inner<'_>)> {
+    Some(match port {
         // The second is the port of Linux from before RFC 7348.
         4789 | 8472 => ("VXLAN", vxlan(payload)?),
         6081 => ("GENEVE", geneve(payload)?),
         2152 => ("GTP-U", gtp(payload)?),
         _ => return None,
-    };
-    Some(inner.dissect(payload_length - (payload.len() - inner.length()) as u32, name, tunnels))
+    })
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Inner<'a> {
+pub(super) enum Inner<'a> {
     /// A frame of Ethernet.
     Frame(&'a [u8]),
     /// An ether type, and the bytes behind it.
@@ -76,30 +50,10 @@ enum Inner<'a> {
 }
 
 impl<'a> Inner<'a> {
-    fn length(&self) -> usize {
+    pub(super) fn length(&self) -> usize {
         match self {
             Self::Frame(bytes) | Self::Typed(_, bytes) | Self::Ppp(bytes) | Self::Ip(bytes) => bytes.len(),
             Self::Unknown(_) => 0,
-        }
-    }
-
-    fn dissect(self, wire_length: u32, name: &'static str, tunnels: u8) -> Dissected<'a> {
-        if tunnels == MAXIMUM_TUNNELS {
-            return Dissected::Other(Reason::Tunnels);
-        }
-        let found = |found: Found, bytes: &'a [u8]| dissect_found(found, bytes, wire_length, tunnels + 1);
-        match self {
-            Self::Frame(bytes) | Self::Typed(BRIDGED, bytes) => {
-                dissect_frame(link::ETHERNET, bytes, wire_length, tunnels + 1)
-            }
-            Self::Ip(bytes) => dissect_frame(link::RAW, bytes, wire_length, tunnels + 1),
-            Self::Ppp(bytes) => dissect_frame(link::PPP, bytes, wire_length, tunnels + 1),
-            Self::Typed(kind, bytes) => match link::after_ether_type(bytes, kind, 0) {
-                // Keepalives and the like.
-                Err(Reason::NotIp) => Dissected::Other(Reason::Encapsulated(name)),
-                other => found(other, bytes),
-            },
-            Self::Unknown(name) => Dissected::Other(Reason::Encapsulated(name)),
         }
     }
 }
