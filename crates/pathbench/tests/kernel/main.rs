@@ -20,6 +20,7 @@ mod live;
 mod measured;
 mod mtu;
 mod report_memory;
+mod run_stages;
 mod run_service;
 mod setup;
 mod standard_output;
