@@ -1,6 +1,6 @@
 //! Which TCP sockets of a running process are MPTCP, and the ways to make them so.
 
-use crate::service::{Service, UnitFiles};
+use crate::service::{ServiceUnit, UnitFiles};
 use pathbench_host::netlink::NetlinkError;
 use pathbench_host::process::{
     control_group, executable, is_go_program, network_namespace, own_network_namespace, program_name,
@@ -92,7 +92,7 @@ pub fn list(process: u32) -> Result<ProcessSockets, ListingError> {
     }
     let snapshot = SocketLister::open()?.snapshot(true)?;
     let program = program_name(process).unwrap_or_default();
-    let service = control_group(process).as_deref().and_then(Service::parse);
+    let service = control_group(process).as_deref().and_then(ServiceUnit::parse);
     let ways = ways(&program, is_go_program(&executable(process)), service.as_ref());
     Ok(ProcessSockets { process, sockets: list_sockets(&descriptors, &snapshot), program, ways })
 }
@@ -157,7 +157,7 @@ pub fn ways_to_tcp(program: &str, is_go: bool) -> Vec<String> {
 }
 
 /// The ways to make the sockets of a program MPTCP. `service` is its systemd service.
-pub fn ways(program: &str, is_go: bool, service: Option<&Service>) -> Vec<String> {
+pub fn ways(program: &str, is_go: bool, service: Option<&ServiceUnit>) -> Vec<String> {
     let mut ways: Vec<String> =
         PROGRAMS.iter().filter(|(name, _)| *name == program).map(|(_, way)| (*way).to_owned()).collect();
     if is_go {
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn the_ways_fit_the_program() {
-        let service = Service::parse("0::/system.slice/nginx.service\n");
+        let service = ServiceUnit::parse("0::/system.slice/nginx.service\n");
         let found = ways("nginx", false, service.as_ref());
         assert!(
             found[0].contains("multipath;") && found[1].contains("systemctl edit nginx.service"),

@@ -28,7 +28,7 @@ const MPTCP_SOCKETS_SINCE: u32 = 257;
 
 /// The service that a program runs in.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Service {
+pub struct ServiceUnit {
     pub unit: String,
     /// A unit of the service manager of a user (`systemctl --user`).
     pub is_of_user: bool,
@@ -45,7 +45,7 @@ pub struct UnitFiles {
     pub version: Option<u32>,
 }
 
-impl Service {
+impl ServiceUnit {
     /// From a control group (`/proc/PID/cgroup`, cgroup v2): `0::/system.slice/nginx.service`.
     pub fn parse(control_group: &str) -> Option<Self> {
         let path = control_group.lines().find_map(|line| line.strip_prefix("0::"))?;
@@ -141,7 +141,7 @@ fn insert(command: &str, run: &str) -> Option<String> {
 
 impl UnitFiles {
     /// Reads them below `root`. Those of a user's units are not read.
-    pub fn read(root: &Path, service: &Service) -> Self {
+    pub fn read(root: &Path, service: &ServiceUnit) -> Self {
         if service.is_of_user {
             return Self::default();
         }

@@ -36,7 +36,7 @@ pub enum HopEvidence {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cause {
+pub enum FaultCause {
     /// The server's listener is closed while the connection is open.
     ClosedListener,
     PrivateAnnouncement,
@@ -53,25 +53,30 @@ pub enum Cause {
 }
 
 impl Suspects {
-    pub fn cause(&self) -> Cause {
+    pub fn cause(&self) -> FaultCause {
         match (self.announced, self.listens) {
-            (Some(Announced { connects: false, is_private: true }), _) => return Cause::PrivateAnnouncement,
-            (Some(Announced { connects: false, .. }), _) => return Cause::UnreachableAnnouncement,
-            (None, Some(false)) => return Cause::ClosedListener,
+            (Some(Announced { connects: false, is_private: true }), _) => {
+                return FaultCause::PrivateAnnouncement;
+            }
+            (Some(Announced { connects: false, .. }), _) => return FaultCause::UnreachableAnnouncement,
+            (None, Some(false)) => return FaultCause::ClosedListener,
             _ => {}
         }
         if self.is_rejected {
-            return Cause::ServerLimit;
+            return FaultCause::ServerLimit;
         }
         if self.is_unknown_token {
-            return Cause::OtherHost;
+            return FaultCause::OtherHost;
         }
         let is_reached = self.announced.is_some() || self.listens == Some(true);
         match self.hops {
-            HopEvidence::LostBeforeServer if is_reached => Cause::Path,
-            _ if is_reached && self.passes_elsewhere => Cause::Path,
-            HopEvidence::IntactAtLastRouter => Cause::Server,
-            _ => Cause::ServerOrPath,
+            HopEvidence::LostBeforeServer if is_reached => FaultCause::Path,
+            _ if is_reached && self.passes_elsewhere => FaultCause::Path,
+            HopEvidence::IntactAtLastRouter => FaultCause::Server,
+            _ => FaultCause::ServerOrPath,
         }
     }
 }
+
+pub(super) const CLOSED_LISTENER_REMEDY: &str =
+    "in the server's program: close the listening socket only when its last connection has ended";

@@ -1,6 +1,6 @@
 //! Facts about a server and the paths to it, as probes measured them.
 
-use super::evidence::{Attempt, Counters};
+use super::counters::{Counters, JoinAttempt};
 use super::hops::PathHops;
 use crate::buffers::BufferLimits;
 use pathbench_record::mptcp::remedy::PathManagerState;
@@ -126,7 +126,7 @@ pub struct MptcpProbe {
     pub counters: Counters,
     pub subflows: Vec<Subflow>,
     /// Sockets to the server that the kernel destroyed meanwhile.
-    pub attempts: Vec<Attempt>,
+    pub attempts: Vec<JoinAttempt>,
     /// Plain TCP to the addresses of failed joins, over the path of each and while the connection was open.
     pub plain: Vec<PlainProbe>,
 }

@@ -1,7 +1,7 @@
 //! `MP_CAPABLE` and the first data of an MPTCP connection on one path (RFC 8684, sections 3.1 and 3.3).
 
-use super::cause::{Cause, Suspects};
-use super::evidence::{End, PathCounters, Unattributed};
+use super::cause::{FaultCause, Suspects};
+use super::counters::{End, PathCounters, Unattributed};
 use super::facts::{ClientEnd, Ending, MptcpProbe, PathProbe, ServerEnd, ServerFacts, ServerKind};
 use crate::finding::{Finding, FindingId};
 
@@ -98,7 +98,7 @@ pub(super) fn not_attributed(id: FindingId, path: &PathProbe, result: &str, why:
 
 /// The object to which a lost option is attributed.
 struct Culprit {
-    cause: Cause,
+    cause: FaultCause,
 }
 
 impl Culprit {
@@ -119,8 +119,8 @@ impl Culprit {
 
     const fn noun(&self) -> &'static str {
         match self.cause {
-            Cause::Path => "the path",
-            Cause::Server => "the server's own firewall or the last router before it",
+            FaultCause::Path => "the path",
+            FaultCause::Server => "the server's own firewall or the last router before it",
             _ => "the server's own firewall or the path",
         }
     }
@@ -131,7 +131,7 @@ impl Culprit {
             None => meaning.to_owned(),
         };
         let finding = Finding::problem(FindingId::PathMpCapable, found, meaning);
-        if self.cause == Cause::Path {
+        if self.cause == FaultCause::Path {
             return finding.with_step(PATH_REMEDY);
         }
         finding.with_step(SERVER_FIREWALL).with_step(PATH_REMEDY)
@@ -235,7 +235,7 @@ impl Handshake<'_> {
                 "{noun} removes MP_CAPABLE: the same server negotiates MPTCP over {over}"
             ));
         }
-        if self.culprit.cause == Cause::Path {
+        if self.culprit.cause == FaultCause::Path {
             return self.capable("the path removes MP_CAPABLE from the SYN");
         }
         server_or_path(facts, path)

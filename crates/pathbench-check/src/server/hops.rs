@@ -18,13 +18,13 @@ pub struct HopTrace {
 
 /// A hop that answered: its distance and address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Hop {
+pub struct TracedHop {
     pub number: u8,
     pub address: IpAddr,
     pub is_server: bool,
 }
 
-impl Display for Hop {
+impl Display for TracedHop {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let server = if self.is_server { ", the server" } else { "" };
         write!(f, "hop {} ({}{server})", self.number, self.address)
@@ -47,13 +47,13 @@ pub enum Located {
     /// Between two hops; the first is absent where no nearer hop has shown the option intact.
     Between {
         loss: Loss,
-        before: Option<Hop>,
-        after: Hop,
+        before: Option<TracedHop>,
+        after: TracedHop,
     },
     /// No hop beyond answers any SYN.
-    AtOrAfter(Hop),
+    AtOrAfter(TracedHop),
     /// Every router that quotes enough received the option intact, and the server answers.
-    Intact(Hop),
+    Intact(TracedHop),
     /// No hop quotes enough of the SYN.
     TooLittleQuoted,
     NoAnswer,
@@ -92,7 +92,8 @@ impl Display for Located {
 impl HopTrace {
     pub fn locate(&self) -> Located {
         let server_at = self.plain.iter().filter(|reply| is_server(reply)).map(|reply| reply.hops).min();
-        let router = |reply: &HopReply| Hop { number: reply.hops, address: reply.from, is_server: false };
+        let router =
+            |reply: &HopReply| TracedHop { number: reply.hops, address: reply.from, is_server: false };
         let routers = || {
             let before = |reply: &&HopReply| server_at.is_none_or(|server| reply.hops < server);
             self.with_option.iter().filter(|reply| !is_server(reply)).filter(before)
@@ -127,7 +128,7 @@ impl HopTrace {
     }
 
     /// The server answers, and no quote shows a change.
-    fn intact(&self, last: Option<Hop>) -> Located {
+    fn intact(&self, last: Option<TracedHop>) -> Located {
         let quoted = |reply: &&HopReply| reply.kind == HopReplyKind::TimeExceeded(QuotedOption::Intact);
         let intact = self.with_option.iter().filter(quoted).map(|reply| reply.hops).max();
         match last {
@@ -138,12 +139,12 @@ impl HopTrace {
     }
 
     /// No answer in the server's name: the SYN ends behind the last hop that answered.
-    fn dropped(&self, last: Option<Hop>) -> Located {
+    fn dropped(&self, last: Option<TracedHop>) -> Located {
         let beyond = |reply: &&HopReply| last.is_none_or(|last| reply.hops > last.number);
         let next = self.plain.iter().filter(beyond).min_by_key(|reply| reply.hops);
         match (next, last) {
             (Some(next), before) => {
-                let after = Hop { number: next.hops, address: next.from, is_server: is_server(next) };
+                let after = TracedHop { number: next.hops, address: next.from, is_server: is_server(next) };
                 Located::Between { loss: Loss::Dropped, before, after }
             }
             (None, Some(last)) => Located::AtOrAfter(last),

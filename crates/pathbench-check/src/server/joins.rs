@@ -1,7 +1,8 @@
 //! Additional subflows (`MP_JOIN`, RFC 8684 section 3.2), and the proof that all paths carry bytes.
 
-use super::cause::{Announced, Cause, HopEvidence, Suspects};
-use super::evidence::{End, Joins, PathCounters, Unattributed};
+use super::cause::{Announced, CLOSED_LISTENER_REMEDY, FaultCause, HopEvidence, Suspects};
+use super::counters::{End, PathCounters, Unattributed};
+use super::evidence::Joins;
 use super::facts::{ClientEnd, Ending, PathProbe, ServerFacts, ServerKind, Subflow, Transfer};
 use super::handshake::{CHECKSUM, MAPPING, SERVER_FIREWALL, altered, dss, not_attributed};
 use super::paths::is_black_hole;
@@ -120,7 +121,8 @@ impl<'a> FailedJoin<'a> {
 
     fn is_lost_on_the_way(&self) -> bool {
         let cause = self.suspects().cause();
-        let is_open_question = matches!(cause, Cause::Path | Cause::Server | Cause::ServerOrPath);
+        let is_open_question =
+            matches!(cause, FaultCause::Path | FaultCause::Server | FaultCause::ServerOrPath);
         is_open_question && self.counters.rose(End::Client, "MPJoinSynAckRx") == Some(false)
     }
 
@@ -144,13 +146,13 @@ impl<'a> FailedJoin<'a> {
         }
         let suspects = self.suspects();
         match suspects.cause() {
-            Cause::PrivateAnnouncement | Cause::UnreachableAnnouncement => {
+            FaultCause::PrivateAnnouncement | FaultCause::UnreachableAnnouncement => {
                 let (remote, ending) = self.announced()?;
                 Some(unreachable_announcement(remote, self.path, ending))
             }
-            Cause::ClosedListener => Some(self.closed_listener()),
-            Cause::ServerLimit => Some(self.rejected()),
-            Cause::OtherHost => Some(self.other_host()),
+            FaultCause::ClosedListener => Some(self.closed_listener()),
+            FaultCause::ServerLimit => Some(self.rejected()),
+            FaultCause::OtherHost => Some(self.other_host()),
             cause => self.lost(cause),
         }
     }
@@ -204,7 +206,7 @@ impl<'a> FailedJoin<'a> {
             ),
         )
         .with_subject(&self.facts.server)
-        .with_step(super::CLOSED_LISTENER_REMEDY)
+        .with_step(CLOSED_LISTENER_REMEDY)
     }
 
     fn rejected(&self) -> Finding {
@@ -238,12 +240,12 @@ impl<'a> FailedJoin<'a> {
     }
 
     /// The join, its answer or the third ACK is lost or changed.
-    fn lost(&self, cause: Cause) -> Option<Finding> {
+    fn lost(&self, cause: FaultCause) -> Option<Finding> {
         let counters = &self.counters;
         let local = self.path.local;
         let noun = match cause {
-            Cause::Path => "the path",
-            Cause::Server => "the server's own firewall or the last router before it",
+            FaultCause::Path => "the path",
+            FaultCause::Server => "the server's own firewall or the last router before it",
             _ => "the server's own firewall or the path",
         };
         let is_stripped = counters.rose(End::Client, "MPRstTx");
@@ -287,7 +289,13 @@ impl<'a> FailedJoin<'a> {
     }
 
     /// Only this host's counters are known.
-    fn lost_at_client(&self, cause: Cause, noun: &str, stage: SubflowStage, is_stripped: bool) -> Finding {
+    fn lost_at_client(
+        &self,
+        cause: FaultCause,
+        noun: &str,
+        stage: SubflowStage,
+        is_stripped: bool,
+    ) -> Finding {
         let local = self.path.local;
         let seen =
             self.counters.list_at(End::Client, &["MPJoinSynTx", "MPJoinSynAckRx", "MPRstTx", "MPRstRx"]);
@@ -318,14 +326,14 @@ impl<'a> FailedJoin<'a> {
         self.join(cause, found)
     }
 
-    fn join(&self, cause: Cause, found: String) -> Finding {
+    fn join(&self, cause: FaultCause, found: String) -> Finding {
         let meaning = match &self.path.hops {
             Some(hops) => format!("{UNJOINED} {}", hops.describe()),
             None => UNJOINED.to_owned(),
         };
         let finding = Finding::problem(FindingId::PathMpJoin, found, meaning);
         match cause {
-            Cause::Path => finding.with_step(PATH_REMEDY),
+            FaultCause::Path => finding.with_step(PATH_REMEDY),
             _ => finding.with_step(SERVER_FIREWALL).with_step(PATH_REMEDY),
         }
     }

@@ -3,6 +3,7 @@
 pub mod announced;
 mod buffers;
 pub mod cause;
+pub mod counters;
 pub mod evidence;
 pub mod facts;
 mod handshake;
@@ -96,7 +97,7 @@ fn server(facts: &ServerFacts) -> Vec<Finding> {
                  another subflow, and MPTCP was not examined.",
             )
             .with_subject(server)
-            .with_step(CLOSED_LISTENER_REMEDY),
+            .with_step(cause::CLOSED_LISTENER_REMEDY),
         );
     }
     let probes = || facts.paths.iter().filter_map(|path| path.mptcp.as_ref());
@@ -120,10 +121,6 @@ fn server(facts: &ServerFacts) -> Vec<Finding> {
     found.extend(left_out(facts));
     found
 }
-
-const CLOSED_LISTENER_REMEDY: &str =
-    "in the server's program: close the listening socket only when its last connection has ended";
-
 fn left_out(facts: &ServerFacts) -> impl Iterator<Item = Finding> {
     facts.left_out.iter().map(|reason| Finding::not_examined(FindingId::ServerProtocol, reason.clone()))
 }

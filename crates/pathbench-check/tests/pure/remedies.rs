@@ -7,7 +7,7 @@ use pathbench_check::facts::HostFacts;
 use pathbench_check::finding::{Finding, Level};
 use pathbench_check::host::findings;
 use pathbench_check::server;
-use pathbench_check::server::evidence::Counters;
+use pathbench_check::server::counters::Counters;
 use pathbench_host::mptcp::{EndpointFlags, MptcpEndpoint, MptcpLimits};
 use pathbench_host::netlink::InterfaceAddress;
 use std::net::IpAddr;

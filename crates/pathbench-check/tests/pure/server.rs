@@ -2,7 +2,7 @@
 //! Linux 6.18 showed for it.
 
 use pathbench_check::finding::{Finding, FindingId, Level, order};
-use pathbench_check::server::evidence::{Attempt, Counters, Rises};
+use pathbench_check::server::counters::{Counters, JoinAttempt, Rises};
 use pathbench_check::server::facts::{
     ClientEnd, Ending, MptcpProbe, MtuDirection, MtuProbe, PathProbe, ServerEnd, ServerFacts, ServerKind,
     Subflow, Transfer, UdpProbe,
@@ -249,7 +249,7 @@ fn each_fault_of_a_join_has_its_finding() {
         // The kernel reports the end of each socket of a join; a join that is in the samples is no other.
         let is_attempted = client.iter().any(|name| name.starts_with("MPJoin"));
         let remote = if client.contains(&"MPJoinSynTx") { SERVER } else { SocketAddr::from(([0; 4], 0)) };
-        let attempts = is_attempted.then(|| Attempt { local: local(WIFI), remote, packets_received: 0 });
+        let attempts = is_attempted.then(|| JoinAttempt { local: local(WIFI), remote, packets_received: 0 });
         let probe = MptcpProbe {
             counters: Counters::new(rises(client), server.map(rises), 1),
             subflows,

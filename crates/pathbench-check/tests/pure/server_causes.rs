@@ -4,8 +4,9 @@ use crate::server::{
     SERVER, WIFI, first, local, ordered, path, problems, rises, sound, sound_probe, subflow,
 };
 use pathbench_check::finding::{FindingId, Level};
-use pathbench_check::server::cause::{Announced, Cause, HopEvidence, Suspects};
-use pathbench_check::server::evidence::{Attempt, Counters, Joins, Rises, Unattributed};
+use pathbench_check::server::cause::{Announced, FaultCause, HopEvidence, Suspects};
+use pathbench_check::server::counters::{Counters, JoinAttempt, Rises, Unattributed};
+use pathbench_check::server::evidence::Joins;
 use pathbench_check::server::facts::{
     ClientEnd, Ending, MptcpProbe, PlainProbe, ServerFacts, ServerKind, Transfer,
 };
@@ -51,7 +52,7 @@ fn a_middlebox_is_named_only_if_every_other_suspect_is_excluded() {
         };
         let is_server_excluded = !suspects.is_rejected && !suspects.is_unknown_token;
         let is_shown = suspects.hops == HopEvidence::LostBeforeServer || suspects.passes_elsewhere;
-        let is_path = suspects.cause() == Cause::Path;
+        let is_path = suspects.cause() == FaultCause::Path;
         assert_eq!(is_path, is_reached && is_server_excluded && is_shown, "{suspects:?}");
         named += u32::from(is_path);
     }
@@ -64,21 +65,24 @@ fn each_suspect_before_the_middlebox_is_a_cause_of_its_own() {
     let open = Suspects { listens: Some(true), passes_elsewhere: true, ..Suspects::default() };
     let announced = |is_private| Some(Announced { is_private, connects: false });
     for (suspects, cause) in [
-        (Suspects { listens: Some(false), ..open }, Cause::ClosedListener),
-        (Suspects { announced: announced(true), ..open }, Cause::PrivateAnnouncement),
-        (Suspects { announced: announced(false), ..open }, Cause::UnreachableAnnouncement),
-        (Suspects { is_rejected: true, ..open }, Cause::ServerLimit),
-        (Suspects { is_unknown_token: true, ..open }, Cause::OtherHost),
-        (Suspects { passes_elsewhere: false, hops: HopEvidence::IntactAtLastRouter, ..open }, Cause::Server),
-        (Suspects { passes_elsewhere: false, ..open }, Cause::ServerOrPath),
-        (open, Cause::Path),
+        (Suspects { listens: Some(false), ..open }, FaultCause::ClosedListener),
+        (Suspects { announced: announced(true), ..open }, FaultCause::PrivateAnnouncement),
+        (Suspects { announced: announced(false), ..open }, FaultCause::UnreachableAnnouncement),
+        (Suspects { is_rejected: true, ..open }, FaultCause::ServerLimit),
+        (Suspects { is_unknown_token: true, ..open }, FaultCause::OtherHost),
+        (
+            Suspects { passes_elsewhere: false, hops: HopEvidence::IntactAtLastRouter, ..open },
+            FaultCause::Server,
+        ),
+        (Suspects { passes_elsewhere: false, ..open }, FaultCause::ServerOrPath),
+        (open, FaultCause::Path),
     ] {
         assert_eq!(suspects.cause(), cause, "{suspects:?}");
     }
 }
 
-fn attempt(index: usize, remote: SocketAddr) -> Attempt {
-    Attempt { local: local(index), remote, packets_received: 0 }
+fn attempt(index: usize, remote: SocketAddr) -> JoinAttempt {
+    JoinAttempt { local: local(index), remote, packets_received: 0 }
 }
 
 fn counts(of: &[(&str, u64)]) -> Rises {
@@ -86,7 +90,7 @@ fn counts(of: &[(&str, u64)]) -> Rises {
 }
 
 /// A transfer that begins on the first of three paths. wlan0 has joined it; the third path is as `attempts` say.
-fn third_path(client: &[(&str, u64)], server: &[(&str, u64)], attempts: Vec<Attempt>) -> ServerFacts {
+fn third_path(client: &[(&str, u64)], server: &[(&str, u64)], attempts: Vec<JoinAttempt>) -> ServerFacts {
     let mut facts = sound();
     facts.paths.push(path(2, "lte0"));
     let probe = MptcpProbe {

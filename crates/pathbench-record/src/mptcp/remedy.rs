@@ -92,7 +92,7 @@ impl PathManagerState {
     pub fn assume(&mut self, needed: &NeededEndpoint<'_>) {
         let at = |endpoint: &MptcpEndpoint| endpoint.address == needed.address && endpoint.port.is_none();
         match self.endpoints.iter_mut().find(|endpoint| at(endpoint)) {
-            Some(there) => there.flags = there.flags.with(needed.flags),
+            Some(there) => there.flags = there.flags.union(needed.flags),
             None => self.endpoints.push(MptcpEndpoint {
                 address: needed.address,
                 port: None,
@@ -128,7 +128,7 @@ impl PathManagerState {
         if there.flags.implicit {
             return Ok(vec![delete_endpoint(there), add(None, needed.flags)]);
         }
-        let flags = there.flags.with(needed.flags);
+        let flags = there.flags.union(needed.flags);
         let changed = EndpointFlags { backup: flags.backup, fullmesh: flags.fullmesh, ..there.flags };
         if flags == there.flags {
             return Ok(Vec::new());
@@ -161,7 +161,7 @@ impl EndpointFlags {
 
     /// The flags of both; the kernel refuses `fullmesh` beside `signal`.
     #[must_use]
-    pub const fn with(self, other: Self) -> Self {
+    pub const fn union(self, other: Self) -> Self {
         let signal = self.signal || other.signal;
         Self {
             signal,

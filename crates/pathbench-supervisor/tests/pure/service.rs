@@ -1,12 +1,12 @@
 //! Changes of a systemd unit that start its program under `pathbench run`. Each was tried with systemd 252: with
 //! Type=notify, exec, simple and forking with `PIDFile=` (nginx of Debian 12) the service starts, reloads and stops as without them.
 
-use pathbench_supervisor::service::{Service, UnitFiles};
+use pathbench_supervisor::service::{ServiceUnit, UnitFiles};
 
 const PROGRAM: &str = "/usr/local/bin/pathbench";
 
-fn nginx() -> Service {
-    Service { unit: "nginx.service".to_owned(), is_of_user: false }
+fn nginx() -> ServiceUnit {
+    ServiceUnit { unit: "nginx.service".to_owned(), is_of_user: false }
 }
 
 fn remedies(settings: &[&str]) -> Vec<String> {
@@ -16,8 +16,8 @@ fn remedies(settings: &[&str]) -> Vec<String> {
 
 #[test]
 fn the_control_group_names_the_service() {
-    let found = |path: &str| Service::parse(&format!("1:name=systemd:/x\n0::{path}\n"));
-    let service = |unit: &str, is_of_user| Some(Service { unit: unit.to_owned(), is_of_user });
+    let found = |path: &str| ServiceUnit::parse(&format!("1:name=systemd:/x\n0::{path}\n"));
+    let service = |unit: &str, is_of_user| Some(ServiceUnit { unit: unit.to_owned(), is_of_user });
     assert_eq!(found("/system.slice/nginx.service"), service("nginx.service", false));
     assert_eq!(found("/system.slice/system-php.slice/php@8.service/worker"), service("php@8.service", false));
     assert_eq!(found("/user.slice/user-0.slice/session-1.scope"), None);

@@ -20,8 +20,8 @@ mod live;
 mod measured;
 mod mtu;
 mod report_memory;
-mod run_stages;
 mod run_service;
+mod run_stages;
 mod setup;
 mod standard_output;
 #[path = "../support/mod.rs"]

@@ -3,7 +3,7 @@
 use super::prober::{ServerProber, rises, unopened_probe};
 use super::transfer::subflow;
 use super::window::Window;
-use pathbench_check::server::evidence::Counters;
+use pathbench_check::server::counters::Counters;
 use pathbench_check::server::facts::{
     ClientEnd, Ending, MptcpProbe, PathProbe, PlainProbe, ServerFacts, Subflow, Transfer,
 };

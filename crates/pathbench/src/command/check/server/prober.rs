@@ -3,7 +3,7 @@
 use crate::arguments::ServerArguments;
 use crate::client::first_addresses;
 use crate::progress::ProgressDisplay;
-use pathbench_check::server::evidence::{Counters, Rises};
+use pathbench_check::server::counters::{Counters, Rises};
 use pathbench_check::server::facts::{ClientEnd, Ending, MptcpProbe};
 use pathbench_host::counters::KernelCounters;
 use pathbench_program::exit::Failure;

@@ -3,7 +3,7 @@
 
 use super::prober::{ServerProber, rises};
 use super::window::Window;
-use pathbench_check::server::evidence::{Counters, Rises};
+use pathbench_check::server::counters::{Counters, Rises};
 use pathbench_check::server::facts::{
     ClientEnd, Ending, MptcpProbe, PathProbe, PathRates, ServerEnd, Subflow,
 };
