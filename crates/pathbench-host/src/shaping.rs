@@ -4,10 +4,10 @@
 use crate::netlink::message::{Attributes, Encoder, u32_at, u64_at};
 use crate::netlink::{NetlinkError, RouteSocket};
 
-/// `struct tcmsg` of linux/rtnetlink.h: family and padding, interface, handle, parent, info.
+/// `struct tcmsg` of `linux/rtnetlink.h`: family and padding, interface, handle, parent, info.
 const TC_HEADER: usize = 20;
 const TC_H_ROOT: u32 = 0xFFFF_FFFF;
-/// `struct tc_ratespec` of linux/pkt_sched.h; its last word is the rate in bytes per second.
+/// `struct tc_ratespec` of `linux/pkt_sched.h`; its last word is the rate in bytes per second.
 const RATESPEC: usize = 12;
 /// `struct tc_netem_qopt`.
 const NETEM_HEADER: usize = 24;

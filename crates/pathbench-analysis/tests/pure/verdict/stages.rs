@@ -37,6 +37,7 @@ fn only_an_opened_path_was_opened() {
 /// Regression: "MPTCP was negotiated" for a connection that never connected.
 #[test]
 fn a_connection_that_was_never_opened_negotiated_nothing() {
+    use SubflowStage::{Answered, Attempted};
     let unopened = |stage, is_without_carrier| VerdictInput {
         unopened: Some(UnopenedConnection {
             stage,
@@ -47,7 +48,6 @@ fn a_connection_that_was_never_opened_negotiated_nothing() {
         }),
         ..VerdictInput { paths: vec![path("usb0", 0)], ..one_path(&[]) }
     };
-    use SubflowStage::{Answered, Attempted};
     for (stage, carrier, words) in [
         (Attempted, true, &["10.0.1.1 to 192.0.2.1:80", "usb0 has no carrier", "ip link set usb0 down"][..]),
         (Attempted, false, &["never answered", "pathbench check 192.0.2.1:80"]),
