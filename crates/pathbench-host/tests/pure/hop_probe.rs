@@ -19,7 +19,7 @@ fn probe(option: SynOption) -> HopProbe {
     }
 }
 
-/// An ICMPv4 message of a router that quotes `quote`, with `words` in the length field of RFC 4884.
+/// An ICMP message of a router that quotes `quote`, with `words` in the length field of RFC 4884.
 fn icmp(kind: u8, quote: &[u8], words: u8) -> Vec<u8> {
     let mut packet = vec![0x45, 0, 0, 0, 0, 0, 0, 0, 64, 1, 0, 0];
     packet.extend(ROUTER);

@@ -7,6 +7,7 @@ use pathbench_supervisor::{
     ConnectionLedger, ConnectionReport, ConnectionState, FallbackEvidence, ObservedConnection,
     SocketActivity, TransportProtocol,
 };
+use std::slice::from_ref;
 
 const OWN: u64 = 100;
 const INODE: u32 = 7;
@@ -95,7 +96,9 @@ impl Course {
     }
 
     fn destroyed(mut self, sockets: &[Socket]) -> Self {
-        sockets.iter().for_each(|socket| self.ledger.destroyed(socket));
+        for socket in sockets {
+            self.ledger.destroyed(socket);
+        }
         self
     }
 
@@ -227,7 +230,7 @@ fn a_connection_that_the_kernel_opens_without_mptcp_is_followed_as_tcp() {
     assert_eq!(found.protocol, TransportProtocol::Mptcp);
     // Another program's socket.
     let other = Socket { inode: 8, ..tcp(1, LOCAL, false, open(10)) };
-    let mut course = Course::new().snapshot(&[], &[other.clone()]).snapshot(&[], &[other]);
+    let mut course = Course::new().snapshot(&[], from_ref(&other)).snapshot(&[], &[other]);
     course.ledger.end_all();
     assert!(course.ledger.take_ended().is_empty());
 }
@@ -261,7 +264,7 @@ fn totals_are_exact_only_where_nothing_can_follow() {
         || Course::new().snapshot(&[mptcp(ESTABLISHED, false, 10, 20)], &[tcp(1, LOCAL, true, open(10))]);
     assert_eq!(exact(running()), ((10, false), (20, false)));
     let zeroed = Socket { info: vec![0; 248], ..end(1, LOCAL, Tcp::default()) };
-    assert_eq!(exact(running().destroyed(&[zeroed.clone()])), ((10, false), (20, false)));
+    assert_eq!(exact(running().destroyed(from_ref(&zeroed))), ((10, false), (20, false)));
     // Zeroed after a snapshot without a byte.
     let fresh =
         || Course::new().snapshot(&[mptcp(ESTABLISHED, false, 0, 0)], &[tcp(1, LOCAL, true, open(0))]);

@@ -16,7 +16,7 @@ const MOST_HOPS: u8 = 30;
 const BATCH: u8 = 5;
 /// Batches without any answer after which no further hop is probed.
 const MOST_SILENT: u32 = 2;
-/// Linux routers send six ICMP messages to a host at once, and then one per second: few probes, once repeated.
+/// Linux routers send six ICMP messages to a host at once, and then one per second: few sent, once repeated.
 const ATTEMPTS: u32 = 2;
 const ANSWER_TIME: Duration = Duration::from_millis(400);
 /// Time limit for all paths together.
@@ -76,7 +76,7 @@ impl ServerProber<'_> {
         end: Timestamp,
     ) -> Result<Vec<HopReply>, HopProbeError> {
         let prober = HopProber::open(&path.interface, path.local, server.ip())?;
-        let (mut probes, mut replies) = (Vec::new(), BTreeMap::new());
+        let (mut sent, mut replies) = (Vec::new(), BTreeMap::new());
         let (mut from, mut silent) = (1, 0);
         while from <= most && silent < MOST_SILENT && !is_answered(&replies) && self.clock.now() < end {
             let to = from.saturating_add(BATCH - 1).min(most);
@@ -85,9 +85,9 @@ impl ServerProber<'_> {
                 for hops in (from..=to).filter(|hops| !replies.contains_key(hops)) {
                     let probe = probe(prober.source(), server, hops, option);
                     prober.send(&probe)?;
-                    probes.push(probe);
+                    sent.push(probe);
                 }
-                self.collect(&prober, &probes, from..=to, &mut replies)?;
+                self.collect(&prober, &sent, from..=to, &mut replies)?;
                 if is_complete(&replies, from..=to) || self.clock.now() >= end {
                     break;
                 }
@@ -102,7 +102,7 @@ impl ServerProber<'_> {
     fn collect(
         &self,
         prober: &HopProber,
-        probes: &[HopProbe],
+        sent: &[HopProbe],
         range: std::ops::RangeInclusive<u8>,
         replies: &mut BTreeMap<u8, HopReply>,
     ) -> Result<(), HopProbeError> {
@@ -112,7 +112,7 @@ impl ServerProber<'_> {
             if left.is_zero() || is_complete(replies, range.clone()) {
                 return Ok(());
             }
-            for reply in prober.receive(left, probes)? {
+            for reply in prober.receive(left, sent)? {
                 replies.entry(reply.hops).or_insert(reply);
             }
         }
