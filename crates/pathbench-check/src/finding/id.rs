@@ -127,8 +127,8 @@ finding_ids! {
     PathAddAddr:
         "ADD_ADDR: the addresses that the server announces for further subflows (RFC 8684, section 3.4.1).",
     PathFamily:
-        "Interfaces with one address family only, in which the server has no address. MPTCP combines the \
-         families only if the server announces its other address (ADD_ADDR).",
+        "Interfaces with one address family only, in which the server has no address. A connection to an IPv6 address can \
+         have subflows to announced IPv4 addresses (ADD_ADDR); an IPv4 socket has none over IPv6.",
     ServerListener:
         "The server's listening sockets. A join arrives at the port of a listener, also at an announced address: without \
          one the kernel answers it with a reset.",

@@ -10,6 +10,7 @@ use crate::address::is_private;
 use crate::finding::{Finding, FindingId, Level};
 use pathbench_record::mptcp::remedy::{ANNOUNCE, NeededEndpoint};
 use pathbench_record::mptcp::{EndpointFlags, MOST_ENDPOINTS, MptcpLimits};
+use pathbench_record::network::AddressFamily;
 use pathbench_record::sample::PathState;
 use pathbench_record::stage::SubflowStage;
 use std::collections::BTreeSet;
@@ -489,19 +490,44 @@ fn announcement(facts: &ServerFacts) -> Option<Finding> {
     Some(finding.with_step("have the operator of the middlebox pass TCP option 30"))
 }
 
+/// Interfaces without an address of the family of the connection. A socket of IPv4 has no subflows over IPv6; one of IPv6 has
+/// them over both, unless it is `IPV6_V6ONLY` (`mptcp_pm_addr_families_match`, net/mptcp/pm.c).
 pub(super) fn other_family(facts: &ServerFacts) -> Vec<Finding> {
     let announced = facts.transfers.iter().any(|transfer| transfer.probe.counters.announcements().1 > 0);
-    let one = |(interface, family): &(String, pathbench_record::network::AddressFamily)| {
-        let family = family.name();
+    let carries = |name: &str| {
+        let mut subflows = facts.transfers.iter().flat_map(|transfer| &transfer.probe.subflows);
+        subflows.any(|subflow| subflow.interface.as_deref() == Some(name) && subflow.bytes > 0)
+    };
+    let one = |(interface, family): &(String, AddressFamily)| {
+        let (id, server) = (FindingId::PathFamily, &facts.server);
+        if carries(interface) {
+            let found = format!(
+                "{interface} has {} only, and carries a subflow to an announced address",
+                family.name()
+            );
+            return Finding::ok(id, found).with_subject(interface);
+        }
+        if *family == AddressFamily::Ipv6 {
+            return Finding::problem(
+                id,
+                format!("{interface} has IPv6 only, and the connections to {server} are over IPv4"),
+                "An IPv4 socket has no subflows over IPv6, even if the server announces an IPv6 address. A connection to an IPv6 \
+                 address has subflows over both.",
+            )
+            .with_subject(interface)
+            .with_step("connect to an IPv6 address of the server")
+            .with_step(format!("on the server, with its IPv4 address: {ANNOUNCE}"))
+            .with_steps(facts.path_manager.limits_remedy(TWO_PATHS));
+        }
         let news =
             if announced { "announces none that this host uses" } else { "announces none (no AddAddr)" };
         Finding::problem(
-            FindingId::PathFamily,
-            format!("{interface} has {family} only; {} has no {family} address here and {news}", facts.server),
-            "No subflow can use this interface: MPTCP combines IPv4 and IPv6 paths only if the server announces its other address.",
+            id,
+            format!("{interface} has IPv4 only; {server} has no IPv4 address here and {news}"),
+            "No subflow can use this interface: a connection over IPv6 uses IPv4 only if the server announces its IPv4 address.",
         )
         .with_subject(interface)
-        .with_step(format!("on the server, with its {family} address: {ANNOUNCE}"))
+        .with_step(format!("on the server, with its IPv4 address: {ANNOUNCE}"))
         .with_steps(facts.path_manager.limits_remedy(TWO_PATHS))
     };
     facts.other_family.iter().map(one).collect()

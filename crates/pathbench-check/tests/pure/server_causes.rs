@@ -10,9 +10,11 @@ use pathbench_check::server::evidence::Joins;
 use pathbench_check::server::facts::{
     ClientEnd, Ending, MptcpProbe, PlainProbe, ServerFacts, ServerKind, Transfer,
 };
+use pathbench_check::server::findings;
 use pathbench_check::server::hops::{HopTrace, Located, Loss, PathHops};
 use pathbench_check::server::lost_option;
 use pathbench_host::hop_probe::{HopReply, HopReplyKind, QuotedOption, SynOption};
+use pathbench_record::network::AddressFamily;
 use pathbench_record::sample::PathState;
 use std::net::{IpAddr, SocketAddr};
 
@@ -482,4 +484,28 @@ fn the_finding_names_the_hop_and_the_ports_that_differ() {
         "{}",
         first(&facts).1
     );
+}
+
+/// Regression: the advice for a connection over IPv4 was to announce an IPv6 address, which an IPv4 socket cannot use, and an
+/// interface that carried half of the bytes was said to be of no use.
+#[test]
+fn an_interface_of_the_other_family_has_the_remedy_of_its_family() {
+    let family = |facts: &ServerFacts| {
+        findings(facts).into_iter().find(|one| one.id == FindingId::PathFamily).unwrap()
+    };
+    let mut facts = sound();
+    facts.other_family = vec![("wwan0".to_owned(), AddressFamily::Ipv6)];
+    let found = family(&facts);
+    assert_eq!(
+        (found.level, found.remedy[0].as_str()),
+        (Level::Problem, "connect to an IPv6 address of the server")
+    );
+    assert!(found.remedy.iter().all(|step| !step.contains("IPv6 address: ip mptcp")), "{found:?}");
+    facts.other_family = vec![("wwan0".to_owned(), AddressFamily::Ipv4)];
+    let found = family(&facts);
+    assert_eq!(found.level, Level::Problem);
+    assert!(found.remedy[0].contains("with its IPv4 address"), "{found:?}");
+    let joined = &mut facts.transfers[0].probe.subflows[1];
+    (joined.interface, joined.bytes) = (Some("wwan0".to_owned()), 500_000);
+    assert_eq!(family(&facts).level, Level::Ok);
 }

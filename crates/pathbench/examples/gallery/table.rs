@@ -315,7 +315,7 @@ const FAULTS: &[Entry] = &[
     Entry::new(
         "broken-address-family",
         "timeline",
-        "An IPv6-only path is of no use to a connection by IPv4 as long as the server announces no IPv6 address: only wlan carries data.",
+        "An IPv6-only path is of no use to a connection by IPv4, whose socket has no subflows over IPv6: only wlan carries data.",
     ),
     Entry::new(
         "broken-nat-announcement",

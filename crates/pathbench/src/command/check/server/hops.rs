@@ -16,7 +16,7 @@ const MOST_HOPS: u8 = 30;
 const BATCH: u8 = 5;
 /// Batches without any answer after which no further hop is probed.
 const MOST_SILENT: u32 = 2;
-/// Linux routers send six ICMP messages to a host at once, and then one per second: few sent, once repeated.
+/// Linux routers send six ICMP messages to a host at once, and then one per second: few SYNs, once repeated.
 const ATTEMPTS: u32 = 2;
 const ANSWER_TIME: Duration = Duration::from_millis(400);
 /// Time limit for all paths together.
