@@ -97,7 +97,28 @@ fn unusable(facts: &HostFacts, endpoint: &MptcpEndpoint, remedies: &mut Remedies
         let finding = Finding::problem(FindingId::EndpointAddress, found, meaning);
         return Some(finding.with_subject(address.to_string()).with_step(delete_endpoint(endpoint)));
     }
-    facts.assigned(address).is_none().then(|| absent(facts, endpoint, &id, remedies))
+    if facts.assigned(address).is_some() {
+        return None;
+    }
+    Some(of_link_that_is_down(facts, endpoint, &id).unwrap_or_else(|| absent(facts, endpoint, &id, remedies)))
+}
+
+/// An IPv6 endpoint whose interface is down: the kernel removes IPv6 addresses with the link, and their manager
+/// adds them when it is up (`keep_addr_on_down`, Documentation/networking/ip-sysctl.rst).
+fn of_link_that_is_down(facts: &HostFacts, endpoint: &MptcpEndpoint, id: &str) -> Option<Finding> {
+    let link = facts.link(endpoint.interface?).filter(|link| !link.up && endpoint.address.is_ipv6())?;
+    let (address, name) = (endpoint.address, &link.name);
+    let found = format!("endpoint {id} is {address} dev {name}, and {name} is down");
+    let meaning = "The kernel removes the IPv6 addresses of an interface that goes down. The endpoint is of use when the \
+                   interface is up and has the address again.";
+    let finding =
+        Finding::advice(FindingId::EndpointAddress, found, meaning).with_subject(address.to_string());
+    Some(
+        finding
+            .with_step(format!("ip link set {name} up"))
+            .with_step(format!("If {name} stays down:"))
+            .with_step(delete_endpoint(endpoint)),
+    )
 }
 
 /// An endpoint that is bound to another interface than the one with its address.

@@ -35,6 +35,11 @@ pub(crate) const ROWS: &[Row] = &[
     ("endpoint of the second path only", |facts| keep_endpoint(facts, 1), NONE),
     ("announced only", announced_only, &["advice mptcp-endpoint wlan0"]),
     ("endpoint of another host", foreign_endpoint, &["problem endpoint-address 10.0.0.99"]),
+    (
+        "IPv6 endpoint of an interface that is down",
+        endpoint_without_link,
+        &["advice interface wlan0", "advice paths", "advice endpoint-address 2001:db8::7"],
+    ),
     ("endpoint of no network", lost_endpoint, &["problem endpoint-address 172.16.5.5"]),
     ("announced address of a NAT", announced_nat, &["advice endpoint-address 203.0.113.9"]),
     ("endpoint with the wrong device", wrong_device, &["problem endpoint-device 10.0.0.10"]),
@@ -191,6 +196,12 @@ fn foreign_endpoint(facts: &mut HostFacts) {
 
 fn lost_endpoint(facts: &mut HostFacts) {
     facts.endpoints.as_mut().unwrap().push(endpoint(3, "172.16.5.5", None));
+}
+
+/// Regression: the advice was to delete the endpoint.
+fn endpoint_without_link(facts: &mut HostFacts) {
+    facts.network.links[2].up = false;
+    facts.endpoints.as_mut().unwrap().push(endpoint(3, "2001:db8::7", Some(WLAN0)));
 }
 
 fn announced_nat(facts: &mut HostFacts) {
