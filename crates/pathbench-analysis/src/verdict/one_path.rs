@@ -147,24 +147,11 @@ fn set_up(input: &VerdictInput) -> Vec<String> {
             "the peer announced an address, and the limit of accepted addresses is 0 on this host; as root: {remedy}"
         ));
     }
-    match announced_in_vain(input, setup) {
-        Some(words) => found.push(words),
-        // Without a further address an endpoint is the last suspect.
-        None if found.is_empty() || setup.further_addresses().next().is_some() => {
-            found.extend(missing_endpoints(setup));
-        }
-        None => {}
+    // Without a further address an endpoint is the last suspect.
+    if found.is_empty() || setup.further_addresses().next().is_some() {
+        found.extend(missing_endpoints(setup));
     }
     found
-}
-
-/// The peer announced addresses, and the limits of this host let no connection use them.
-fn announced_in_vain(input: &VerdictInput, setup: &LocalSetup) -> Option<String> {
-    (setup.add_addr_accepted_limit == 0 && input.rose("AddAddr")).then(|| {
-        "the server announces further addresses (ADD_ADDR), and this host accepts none of them, because the limit \
-         add_addr_accepted is 0; as root: ip mptcp limits set add_addr_accepted 1"
-            .to_owned()
-    })
 }
 
 fn missing_endpoints(setup: &LocalSetup) -> Option<String> {

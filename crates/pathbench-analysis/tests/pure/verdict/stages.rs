@@ -85,7 +85,10 @@ fn announced_addresses_that_no_limit_accepts_are_the_cause() {
             ..sound_setup()
         })
     };
-    check(vec![(with(0, &["AddAddr"]), &["announces further addresses", "limits set add_addr_accepted 1"])]);
+    check(vec![(
+        with(0, &["AddAddr"]),
+        &["the peer announced an address", "limits set subflows 2 add_addr_accepted 1"],
+    )]);
     let reason = |input| multipath_verdict(&input).reason;
     assert!(!reason(with(0, &["AddAddr"])).contains("endpoint add"));
     for input in [with(2, &["AddAddr"]), with(0, &["MPCapableSYNTX"])] {
