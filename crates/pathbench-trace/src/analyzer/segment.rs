@@ -95,7 +95,7 @@ impl<S: Sequence> Analyzer<S> {
             subflow.plain_data(side, arrival.new, time_ns, start_ns);
             return None;
         };
-        // What the subflow carried before is a retransmission, and no matter of the data level.
+        // Payload that the subflow carried before is a retransmission, and no matter of the data level.
         let (start, end) = arrival.new_part()?;
         let ordinal = subflow.ordinal;
         let sender = subflow.connection_side(side);

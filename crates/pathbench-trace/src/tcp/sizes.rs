@@ -43,7 +43,7 @@ impl Sizes {
     }
 
     /// Packets of more than so many bytes.
-    pub fn above(&self, bytes: u32) -> u64 {
+    pub fn packets_above(&self, bytes: u32) -> u64 {
         let sizes = self.counts.iter().chain([&self.last]);
         sizes.filter(|size| size.bytes > bytes).map(|size| size.packets).sum()
     }
