@@ -26,7 +26,8 @@ const fn headers(connections: u32) -> Traffic {
     Traffic { connections, subflows: 2, payload: 1_420, snap: 96, packets: 3_000_000 }
 }
 
-const CASES: [(&str, Traffic); 4] = [
+const CASES: [(&str, Traffic); 5] = [
+    ("plain TCP, 25,000 connections", Traffic { subflows: 0, packets: 4_000_000, ..headers(25_000) }),
     ("headers, 10,000 subflows", headers(5_000)),
     ("headers, 20 subflows", headers(10)),
     ("whole packets, 10,000 subflows", Traffic { snap: 65_535, packets: 1_000_000, ..headers(5_000) }),

@@ -26,18 +26,6 @@ impl Subflow {
 }
 
 impl FlowDirection {
-    /// A field of each line that a segment needs.
-    #[inline]
-    fn touch(&self) {
-        self.coverage.touch();
-        black_box((
-            self.next,
-            self.throughput.is_empty(),
-            self.last_new_ns,
-            self.black_hole.largest_acknowledged,
-        ));
-    }
-
     #[inline]
     fn touch_references(&self) {
         self.throughput.touch();

@@ -7,6 +7,7 @@ const DISTINCT: usize = 128;
 
 /// How many packets had which payload size.
 #[derive(Debug, Clone, Default)]
+#[repr(C)]
 pub struct Sizes {
     /// The size of the last packet, which most packets share, and those that `counts` lacks.
     last: SizeCount,
