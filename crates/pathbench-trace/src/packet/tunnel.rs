@@ -49,7 +49,7 @@ pub(super) enum Inner<'a> {
     Unknown(&'static str),
 }
 
-impl<'a> Inner<'a> {
+impl Inner<'_> {
     pub(super) fn length(&self) -> usize {
         match self {
             Self::Frame(bytes) | Self::Typed(_, bytes) | Self::Ppp(bytes) | Self::Ip(bytes) => bytes.len(),

@@ -37,6 +37,10 @@ pub(super) struct Copies {
     identification: u16,
     /// The sender gives different packets the same identification.
     is_constant: bool,
+    #[expect(
+        clippy::box_collection,
+        reason = "most directions have none, and the others fit into one cache line"
+    )]
     more: Option<Box<VecDeque<Seen>>>,
 }
 

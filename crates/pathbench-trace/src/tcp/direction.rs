@@ -209,12 +209,27 @@ impl FlowDirection {
         self.last_new_ns = time_ns;
     }
 
-    /// Loads the lines that a segment needs into the processor's cache.
+    /// Loads the lines that each segment needs into the processor's cache.
     #[inline]
     pub(crate) fn touch(&self) {
-        black_box((self.next, self.throughput.is_empty(), self.goodput.is_empty(), self.window.is_zero()));
+        black_box(self.next);
         self.coverage.touch();
+    }
+
+    /// The same for a segment of this direction.
+    #[inline]
+    pub(crate) fn touch_sender(&self, has_payload: bool) {
+        black_box(self.window.is_zero());
         self.copies.touch();
+        if has_payload {
+            black_box((self.throughput.is_empty(), self.goodput.is_empty()));
+        }
+    }
+
+    /// The same for an acknowledgment of this direction's data.
+    #[inline]
+    pub(crate) fn touch_acknowledged(&self) {
+        black_box((self.black_hole.largest_acknowledged, self.largest_ip_bytes));
         self.rtt.touch();
     }
 
