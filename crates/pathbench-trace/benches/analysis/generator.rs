@@ -14,6 +14,8 @@ pub(crate) struct Traffic {
     pub(crate) connections: u32,
     /// Of each connection; 0 is plain TCP.
     pub(crate) subflows: u32,
+    /// Subflows that have packets at the same time; one follows another.
+    pub(crate) live: usize,
     /// Payload of a packet with data.
     pub(crate) payload: u16,
     /// Captured bytes of a packet at most.
@@ -106,7 +108,9 @@ impl Generator {
         if self.made >= self.traffic.packets {
             return false;
         }
-        let index = self.random(self.subflows.len());
+        let (all, live) = (self.subflows.len(), self.traffic.live.min(self.subflows.len()));
+        let first = (all - live) as u64 * self.made / self.traffic.packets;
+        let index = first as usize + self.random(live);
         let chance = self.random(1_000);
         let subflow = &mut self.subflows[index];
         let connection = &mut self.connections[subflow.connection as usize];
