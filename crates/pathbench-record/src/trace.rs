@@ -263,7 +263,7 @@ pub struct TracedSubflow {
     pub path_id: Option<u32>,
     /// The handshake of the join carried the right HMACs (known only with both keys).
     pub authenticated: Option<bool>,
-    /// What became of the SYN: `answered`, `unanswered`, `refused` (an RST before the handshake was complete),
+    /// The fate of the SYN: `answered`, `unanswered`, `refused` (an RST before the handshake was complete),
     /// `unacknowledged` (the SYN/ACK was not).
     pub opening: Option<String>,
     /// `client`, `server`: the end whose RST refused the SYN or the SYN/ACK.

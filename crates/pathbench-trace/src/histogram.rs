@@ -11,6 +11,7 @@ const WAITING: usize = 4;
 
 /// A histogram of nanoseconds whose buckets grow with the value. It stores the powers of two in use.
 #[derive(Debug, Clone, Default)]
+#[repr(C)]
 pub struct DurationHistogram {
     waiting: [u64; WAITING],
     count: u64,
@@ -44,6 +45,12 @@ fn middle((octave, bucket): (u32, usize)) -> f64 {
 }
 
 impl DurationHistogram {
+    /// Loads the last values into the processor's cache.
+    #[inline]
+    pub(crate) fn touch(&self) {
+        std::hint::black_box(self.count);
+    }
+
     #[inline]
     pub fn record(&mut self, value_ns: u64) {
         let index = (self.count % WAITING as u64) as usize;

@@ -10,7 +10,6 @@ use pathbench_trace::analysis::{Analysis, AnalysisParameters, CaptureSource, ana
 use pathbench_trace::analyzer::{Sequence, TracedSegment};
 use pathbench_trace::capture::Frame;
 use pathbench_trace::quic::Quic;
-use std::fs::File;
 
 /// Payload between TCP's counters and the capture at the moment of a sample: two GSO packets.
 const TOLERANCE_BYTES: u64 = 2 << 16;
@@ -125,7 +124,7 @@ fn note(check: &CaptureCheck) -> String {
     }
 }
 
-fn source(path: &std::path::Path) -> Result<CaptureSource<File>, String> {
+fn source(path: &std::path::Path) -> Result<CaptureSource, String> {
     let file = file::open(path).map_err(|error| error.to_string())?;
     open(path.display().to_string(), file).map_err(|error| error.to_string())
 }

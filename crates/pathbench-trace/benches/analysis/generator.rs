@@ -1,4 +1,4 @@
-//! Captures of MPTCP uploads, generated while they are read: pcap with nanoseconds, Ethernet, IPv4.
+//! Captures of uploads over MPTCP and TCP, generated while they are read: pcap with nanoseconds, Ethernet, IPv4.
 
 use pathbench_trace::mptcp::keys::{self, Key};
 use std::io::{self, Read};
@@ -12,7 +12,10 @@ const NOP_NOP_TIMESTAMPS: [u8; 4] = [1, 1, 8, 10];
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Traffic {
     pub(crate) connections: u32,
+    /// Of each connection; 0 is plain TCP.
     pub(crate) subflows: u32,
+    /// Subflows that have packets at the same time; one follows another.
+    pub(crate) live: usize,
     /// Payload of a packet with data.
     pub(crate) payload: u16,
     /// Captured bytes of a packet at most.
@@ -67,10 +70,11 @@ impl Generator {
                 }
             })
             .collect();
-        let subflows: Vec<Subflow> = (0..traffic.connections * traffic.subflows)
+        let each = traffic.subflows.max(1);
+        let subflows: Vec<Subflow> = (0..traffic.connections * each)
             .map(|index| Subflow {
-                connection: index / traffic.subflows,
-                number: index % traffic.subflows,
+                connection: index / each,
+                number: index % each,
                 step: 0,
                 next: 1,
                 data_since_ack: false,
@@ -104,7 +108,9 @@ impl Generator {
         if self.made >= self.traffic.packets {
             return false;
         }
-        let index = self.random(self.subflows.len());
+        let (all, live) = (self.subflows.len(), self.traffic.live.min(self.subflows.len()));
+        let first = (all - live) as u64 * self.made / self.traffic.packets;
+        let index = first as usize + self.random(live);
         let chance = self.random(1_000);
         let subflow = &mut self.subflows[index];
         let connection = &mut self.connections[subflow.connection as usize];
@@ -119,18 +125,26 @@ impl Generator {
         };
         self.packet.clear();
         let options = &mut self.packet;
+        let multipath = self.traffic.subflows > 0;
         match subflow.step {
-            0..3 => handshake(subflow, connection, options),
+            0..3 if multipath => handshake(subflow, connection, options),
+            0..3 => timestamps(options),
             _ if !from_client => {
                 subflow.data_since_ack = false;
-                data_ack(connection.initial[0].wrapping_add(connection.next), options);
+                timestamps(options);
+                if multipath {
+                    data_ack(connection.initial[0].wrapping_add(connection.next), options);
+                }
             }
             _ => {
                 // A reinjection carries data that were sent before.
-                let reinjects = chance >= 999 && connection.next > u64::from(length);
+                let reinjects = multipath && chance >= 999 && connection.next > u64::from(length);
                 let retransmits = chance == 998 && subflow.next > u32::from(length);
                 let data = if reinjects { connection.next - u64::from(length) } else { connection.next };
-                mapping(connection, data, subflow.next, length, options);
+                timestamps(options);
+                if multipath {
+                    mapping(connection, data, subflow.next, length, options);
+                }
                 if !retransmits {
                     subflow.next = subflow.next.wrapping_add(u32::from(length));
                     if !reinjects {
@@ -175,7 +189,10 @@ impl Generator {
         let start = out.len();
         out.extend([2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0, 0x45, 0]);
         out.extend(((length - 14) as u16).to_be_bytes());
-        out.extend([0, 0, 0x40, 0, 64, 6, 0, 0]);
+        // Hosts with and without an identification.
+        let identification = if self.traffic.subflows > 0 { 0 } else { self.made as u16 };
+        out.extend(identification.to_be_bytes());
+        out.extend([0x40, 0, 64, 6, 0, 0]);
         out.extend(source.0.to_be_bytes());
         out.extend(destination.0.to_be_bytes());
         out.extend(source.1.to_be_bytes());
@@ -235,7 +252,6 @@ fn timestamps(out: &mut Vec<u8>) {
 
 /// Flags 0x0d, 22 bytes: a `DATA_ACK` of 4 bytes, a data sequence number of 8.
 fn mapping(connection: &Connection, data: u64, subflow: u32, length: u16, out: &mut Vec<u8>) {
-    timestamps(out);
     out.extend([30, 22, 0x20, 0x0d]);
     out.extend((connection.initial[1] as u32).wrapping_add(1).to_be_bytes());
     out.extend(connection.initial[0].wrapping_add(data).to_be_bytes());
@@ -245,7 +261,6 @@ fn mapping(connection: &Connection, data: u64, subflow: u32, length: u16, out: &
 }
 
 fn data_ack(data: u64, out: &mut Vec<u8>) {
-    timestamps(out);
     out.extend([30, 12, 0x20, 3]);
     out.extend(data.to_be_bytes());
 }

@@ -23,10 +23,14 @@ use std::time::Instant;
 
 /// Long enough for every join; the handshakes are a small part.
 const fn headers(connections: u32) -> Traffic {
-    Traffic { connections, subflows: 2, payload: 1_420, snap: 96, packets: 3_000_000 }
+    Traffic { connections, subflows: 2, live: usize::MAX, payload: 1_420, snap: 96, packets: 3_000_000 }
 }
 
-const CASES: [(&str, Traffic); 4] = [
+const TCP: Traffic = Traffic { subflows: 0, packets: 4_000_000, ..headers(25_000) };
+
+const CASES: [(&str, Traffic); 6] = [
+    ("TCP, 25,000 connections at once", TCP),
+    ("TCP, 25,000 connections in turn", Traffic { live: 200, ..TCP }),
     ("headers, 10,000 subflows", headers(5_000)),
     ("headers, 20 subflows", headers(10)),
     ("whole packets, 10,000 subflows", Traffic { snap: 65_535, packets: 1_000_000, ..headers(5_000) }),
@@ -34,8 +38,14 @@ const CASES: [(&str, Traffic); 4] = [
 ];
 
 /// 10 GB of whole packets.
-const MEMORY: Traffic =
-    Traffic { connections: 10_000, subflows: 2, payload: 1_420, snap: 65_535, packets: 9_300_000 };
+const MEMORY: Traffic = Traffic {
+    connections: 10_000,
+    subflows: 2,
+    live: usize::MAX,
+    payload: 1_420,
+    snap: 65_535,
+    packets: 9_300_000,
+};
 
 fn main() -> Result<(), Box<dyn Error>> {
     // Cargo adds `--bench`.

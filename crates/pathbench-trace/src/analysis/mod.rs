@@ -5,7 +5,7 @@ mod live;
 pub use crate::analyzer::AnalysisParameters;
 pub use live::LiveAnalysis;
 
-use crate::analyzer::{Analyzer, Counts, Sequence};
+use crate::analyzer::{Analyzer, Counts, Sequence, TracedSegment};
 use crate::capture::{Batch, CaptureReader, Frame, InterfaceDescription, OpenError, link_type_name};
 use crate::quic::Quic;
 use pathbench_record::trace::{CaptureInterface, CaptureRecord, TraceDocument, UndecodedPackets};
@@ -14,8 +14,11 @@ use std::io::Read;
 /// Most packets of a batch.
 const BATCH_FRAMES: usize = 64;
 
+/// The bytes of a capture.
+pub type CaptureBytes<'a> = Box<dyn Read + 'a>;
+
 /// A capture to read.
-pub struct CaptureSource<R> {
+pub struct CaptureSource<R = Box<dyn Read>> {
     /// As the result and messages name it.
     pub name: String,
     pub reader: CaptureReader<R>,
@@ -94,12 +97,60 @@ pub struct Analysis<S> {
 }
 
 /// Reads all captures to their ends. Damage is in the result: it ends one capture and no other.
-pub fn analyse<R: Read, S: Sequence>(
-    sources: Vec<CaptureSource<R>>,
+///
+/// The code that sees each packet is not generic, so that it is compiled here: in the crate of a caller it would have the
+/// caller's optimisation, and that of the program has none.
+pub fn analyse<S: Sequence>(
+    sources: Vec<CaptureSource<CaptureBytes<'_>>>,
+    parameters: &AnalysisParameters,
+    quic: Quic,
+    mut sequence: S,
+) -> Analysis<S> {
+    let Analysis { document, origin_ns, interfaces, .. } = if S::ACTIVE {
+        let mut segment = |frame: &Frame<'_>, segment: &TracedSegment| sequence.segment(frame, segment);
+        analyse_segments(sources, parameters, quic, &mut segment)
+    } else {
+        analyse_connections(sources, parameters, quic)
+    };
+    Analysis { document, sequence, origin_ns, interfaces }
+}
+
+/// Receives each segment.
+struct Receiver<'a>(&'a mut dyn FnMut(&Frame<'_>, &TracedSegment));
+
+impl Sequence for Receiver<'_> {
+    const ACTIVE: bool = true;
+
+    fn segment(&mut self, frame: &Frame<'_>, segment: &TracedSegment) {
+        (self.0)(frame, segment);
+    }
+}
+
+#[inline(never)]
+fn analyse_connections(
+    sources: Vec<CaptureSource<CaptureBytes<'_>>>,
+    parameters: &AnalysisParameters,
+    quic: Quic,
+) -> Analysis<()> {
+    read_all(sources, parameters, quic, ())
+}
+
+#[inline(never)]
+fn analyse_segments(
+    sources: Vec<CaptureSource<CaptureBytes<'_>>>,
+    parameters: &AnalysisParameters,
+    quic: Quic,
+    segment: &mut dyn FnMut(&Frame<'_>, &TracedSegment),
+) -> Analysis<()> {
+    read_all(sources, parameters, quic, Receiver(segment))
+}
+
+fn read_all<S: Sequence>(
+    sources: Vec<CaptureSource<CaptureBytes<'_>>>,
     parameters: &AnalysisParameters,
     quic: Quic,
     sequence: S,
-) -> Analysis<S> {
+) -> Analysis<()> {
     let mut analyzer = Analyzer::new(parameters, sources.len(), quic, sequence);
     let mut sources = sources;
     let mut damage: Vec<Option<String>> = vec![None; sources.len()];
@@ -108,7 +159,7 @@ pub fn analyse<R: Read, S: Sequence>(
     } else {
         merge(&mut sources, &mut analyzer, &mut damage);
     }
-    let (mut document, counts, sequence) = analyzer.finish();
+    let (mut document, counts, _) = analyzer.finish();
     let origin_ns = counts.iter().filter_map(|counts| counts.first_ns).min().unwrap_or(0);
     let interfaces = sources.iter().map(|source| source.reader.interfaces().to_vec()).collect();
     document.captures = sources
@@ -117,10 +168,13 @@ pub fn analyse<R: Read, S: Sequence>(
         .zip(damage)
         .map(|((source, counts), damage)| record(source.name, &source.reader, &counts, damage))
         .collect();
-    Analysis { document, sequence, origin_ns, interfaces }
+    Analysis { document, sequence: (), origin_ns, interfaces }
 }
 
-fn whole<R: Read, S: Sequence>(source: &mut CaptureSource<R>, analyzer: &mut Analyzer<S>) -> Option<String> {
+fn whole<S: Sequence>(
+    source: &mut CaptureSource<CaptureBytes<'_>>,
+    analyzer: &mut Analyzer<S>,
+) -> Option<String> {
     loop {
         match source.reader.batch() {
             Ok(Some(batch)) => {
@@ -133,8 +187,8 @@ fn whole<R: Read, S: Sequence>(source: &mut CaptureSource<R>, analyzer: &mut Ana
     }
 }
 
-fn merge<R: Read, S: Sequence>(
-    sources: &mut [CaptureSource<R>],
+fn merge<S: Sequence>(
+    sources: &mut [CaptureSource<CaptureBytes<'_>>],
     analyzer: &mut Analyzer<S>,
     damage: &mut [Option<String>],
 ) {
@@ -175,9 +229,9 @@ fn earliest(waiting: &[Waiting]) -> Option<(usize, u64)> {
     Some((first, others.min().unwrap_or(u64::MAX)))
 }
 
-fn record<R: Read>(
+fn record(
     name: String,
-    reader: &CaptureReader<R>,
+    reader: &CaptureReader<CaptureBytes<'_>>,
     counts: &Counts,
     damage: Option<String>,
 ) -> CaptureRecord {
@@ -214,6 +268,11 @@ fn capture_record(name: String, interfaces: &[InterfaceDescription], counts: &Co
 }
 
 /// Opens a capture: its format is known after its first bytes.
-pub fn open<R: Read>(name: String, source: R) -> Result<CaptureSource<R>, OpenError> {
+pub fn open<'a>(name: String, source: impl Read + 'a) -> Result<CaptureSource<CaptureBytes<'a>>, OpenError> {
+    open_bytes(name, Box::new(source))
+}
+
+#[inline(never)]
+fn open_bytes(name: String, source: CaptureBytes<'_>) -> Result<CaptureSource<CaptureBytes<'_>>, OpenError> {
     Ok(CaptureSource { name, reader: CaptureReader::open(source)? })
 }

@@ -120,7 +120,7 @@ pub(super) struct Connection {
     pub(super) closing: Closing,
 }
 
-/// What becomes of a connection whose subflows have all closed.
+/// The fate of a connection whose subflows have all closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Closing {
     /// A subflow is open.

@@ -119,8 +119,16 @@ impl<S: Sequence> Analyzer<S> {
         let subflows = || lookups.iter().filter_map(|lookup| self.flows.get(lookup.flow? as usize));
         let connections =
             || subflows().filter_map(|subflow| self.connections.get(subflow.connection as usize));
-        for subflow in subflows() {
-            subflow.touch_references();
+        let with_packets = || {
+            lookups.iter().zip(packets.iter()).filter_map(|(lookup, (_, packet))| {
+                self.flows.get(lookup.flow? as usize).map(|subflow| (subflow, packet))
+            })
+        };
+        for (subflow, packet) in with_packets() {
+            subflow.touch_directions(packet);
+        }
+        for (subflow, packet) in with_packets() {
+            subflow.touch_references(packet);
         }
         for connection in connections() {
             connection.touch();

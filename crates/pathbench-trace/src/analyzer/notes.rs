@@ -39,7 +39,7 @@ impl<S: Sequence> Analyzer<S> {
             .zip(arrival)
             .is_some_and(|(carried, arrival)| carried.again > 0 || carried.new + carried.again < arrival.new);
         if partly
-            || wrong > evidence.as_ref().map_or(0, |evidence| evidence.wrong)
+            || (wrong > 0 && wrong > evidence.as_ref().map_or(0, |evidence| evidence.wrong))
             || (connection.fallback.is_some() && connection.fallback_frame.is_none())
             || is_notable(tcp_flow, side, tcp, arrival)
         {

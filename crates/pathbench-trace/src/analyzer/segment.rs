@@ -6,7 +6,7 @@ use super::state::{Analyzer, LINGER_NS, LINGER_SEVERAL_NS};
 use crate::capture::Frame;
 use crate::mptcp::data::Carried;
 use crate::mptcp::options::{self, MptcpOption};
-use crate::packet::tcp_options::{TcpOption, options};
+use crate::packet::tcp_options::{TcpOption, behind_timestamps, options};
 use crate::packet::{PacketHeaders, Tcp};
 use crate::tcp::{ACK, Arrival, FIN, RST, Receipt, SYN};
 
@@ -37,7 +37,7 @@ impl<S: Sequence> Analyzer<S> {
             self.syn(flow, side, tcp, time_ns);
         }
         let mut mptcp = false;
-        for option in options(tcp.options) {
+        for option in options(behind_timestamps(tcp.options)) {
             match option {
                 TcpOption::Mptcp(bytes) => {
                     mptcp = true;
@@ -95,7 +95,7 @@ impl<S: Sequence> Analyzer<S> {
             subflow.plain_data(side, arrival.new, time_ns, start_ns);
             return None;
         };
-        // What the subflow carried before is a retransmission, and no matter of the data level.
+        // Payload that the subflow carried before is a retransmission, and no matter of the data level.
         let (start, end) = arrival.new_part()?;
         let ordinal = subflow.ordinal;
         let sender = subflow.connection_side(side);

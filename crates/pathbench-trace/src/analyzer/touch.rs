@@ -5,6 +5,7 @@
 
 use super::connection::{Connection, MptcpConnection, MptcpSubflow, Subflow};
 use crate::mptcp::data::DataLevelDirection;
+use crate::packet::{PacketHeaders, Tcp, TransportHeader};
 use crate::tcp::FlowDirection;
 use std::hint::black_box;
 
@@ -13,12 +14,26 @@ impl Subflow {
     pub(super) fn touch(&self) {
         self.flow.directions.iter().for_each(FlowDirection::touch);
         black_box((self.flow.ends[0].port, self.flow.last_ns, self.connection, self.plain_bytes[0]));
-        black_box(self.mptcp.is_some());
+        black_box((self.mptcp.is_some(), self.flow.end));
+    }
+
+    /// The lines that depend on what the packet is.
+    #[inline]
+    pub(super) fn touch_directions(&self, packet: &PacketHeaders<'_>) {
+        let TransportHeader::Tcp(tcp) = &packet.transport else { return };
+        let side = self.flow.side(packet.source);
+        let has_payload = tcp.payload_length > 0;
+        self.flow.directions[side].touch_sender(has_payload);
+        if !has_payload {
+            self.flow.directions[1 - side].touch_acknowledged();
+        }
     }
 
     #[inline]
-    pub(super) fn touch_references(&self) {
-        self.flow.directions.iter().for_each(FlowDirection::touch_references);
+    pub(super) fn touch_references(&self, packet: &PacketHeaders<'_>) {
+        if let TransportHeader::Tcp(Tcp { payload_length: 1.., .. }) = packet.transport {
+            self.flow.directions[self.flow.side(packet.source)].touch_references();
+        }
         if let Some(mptcp) = &self.mptcp {
             mptcp.touch();
         }
@@ -26,18 +41,6 @@ impl Subflow {
 }
 
 impl FlowDirection {
-    /// A field of each line that a segment needs.
-    #[inline]
-    fn touch(&self) {
-        self.coverage.touch();
-        black_box((
-            self.next,
-            self.throughput.is_empty(),
-            self.last_new_ns,
-            self.black_hole.largest_acknowledged,
-        ));
-    }
-
     #[inline]
     fn touch_references(&self) {
         self.throughput.touch();
@@ -56,7 +59,7 @@ impl MptcpSubflow {
 impl Connection {
     #[inline]
     pub(super) fn touch(&self) {
-        black_box((self.last_ns, self.mptcp.is_some()));
+        black_box((self.first_ns, self.last_ns, self.fallback.is_some(), self.mptcp.is_some()));
     }
 
     #[inline]

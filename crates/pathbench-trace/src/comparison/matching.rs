@@ -319,7 +319,7 @@ impl Matcher {
             let early = self.given_up_early[point].filter(after_the_first);
             self.given_up_bytes[point] + early.map_or(0, |(_, bytes)| bytes)
         };
-        // What one point gave up has its counterpart among the unmatched of the other.
+        // A range that one point gave up has its counterpart among the unmatched of the other.
         let receiver = 1 - sender;
         let counterparts = given_up(receiver) + unmatched(receiver).min(given_up(sender));
         (unmatched(sender) + given_up(sender)).saturating_sub(counterparts)

@@ -72,7 +72,7 @@ fn ipv4(bytes: &[u8], wire_length: u32, tunnels: u8) -> Result<Dissected<'_>, Re
     // 0: a GSO or GRO packet above 65,535 bytes (BIG TCP), or the TSO of some drivers.
     let ip_length = match u16::from_be_bytes([l0, l1]) {
         0 => wire_length,
-        // What the frame did not have is no part of the packet.
+        // Bytes that the frame did not have are no part of the packet.
         length => u32::from(length).min(wire_length),
     };
     let payload_length = ip_length.checked_sub(header_length).ok_or(Reason::Malformed)?;
@@ -129,7 +129,7 @@ fn ipv6(bytes: &[u8], wire_length: u32, tunnels: u8) -> Result<Dissected<'_>, Re
         0 => (*next_header == 0).then(|| jumbo_length(rest)).flatten().unwrap_or(u32::MAX),
         length => u32::from(length),
     };
-    // What the frame did not have is no part of the packet.
+    // Bytes that the frame did not have are no part of the packet.
     let length = length.min(wire_length.saturating_sub(40));
     let ip_length = 40 + length;
     let ([source, destination], _) = addresses.as_chunks() else { return Err(Reason::Malformed) };

@@ -52,6 +52,15 @@ pub fn timestamps(bytes: &[u8]) -> Option<(u32, u32)> {
     })
 }
 
+/// The options without the time stamps that they begin with.
+#[inline]
+pub(crate) fn behind_timestamps(bytes: &[u8]) -> &[u8] {
+    match bytes {
+        [1, 1, 8, 10, _, _, _, _, _, _, _, _, rest @ ..] => rest,
+        _ => bytes,
+    }
+}
+
 /// NOPs between and behind the options. Four where a peer sends an option of four bytes: a middlebox erased it.
 pub fn nop_count(bytes: &[u8]) -> usize {
     let mut options = Options { rest: bytes, nops: 0 };

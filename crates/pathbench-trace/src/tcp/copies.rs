@@ -28,7 +28,7 @@ struct Seen {
     hop_limit: u8,
 }
 
-/// The last packets of one direction.
+/// The last packets of one direction: one cache line.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Copies {
     recent: [Seen; RECENT],
@@ -37,10 +37,20 @@ pub(super) struct Copies {
     identification: u16,
     /// The sender gives different packets the same identification.
     is_constant: bool,
-    more: Option<VecDeque<Seen>>,
+    #[expect(
+        clippy::box_collection,
+        reason = "most directions have none, and the others fit into one cache line"
+    )]
+    more: Option<Box<VecDeque<Seen>>>,
 }
 
 impl Copies {
+    /// Loads the packets into the processor's cache.
+    #[inline]
+    pub(super) fn touch(&self) {
+        std::hint::black_box(self.count);
+    }
+
     /// Whether a packet is a copy of one of the last; it is remembered if not. `peer` counts the packets of the peer.
     #[inline]
     pub(super) fn is_copy(
@@ -57,9 +67,9 @@ impl Copies {
             Seen { hash, time_us: (time_ns / 1_000) as u32, peer: peer as u16, hop_limit: packet.hop_limit };
         let last = (self.count as usize).wrapping_sub(1) % RECENT;
         if self.recent.iter().any(|recent| recent.hash == hash) || self.more.is_some() {
-            let evidence = Evidence { identified, stamped: stamp.is_some(), kind: Kind::of(tcp) };
+            let evidence = Evidence { identified, stamped: stamp.is_some(), kind: Kind::classify(tcp) };
             if self.has(&seen, &evidence) {
-                self.more.get_or_insert_with(|| self.recent.into());
+                self.more.get_or_insert_with(|| Box::new(self.recent.into()));
                 return true;
             }
         }
@@ -98,7 +108,7 @@ enum Kind {
 }
 
 impl Kind {
-    fn of(tcp: &Tcp<'_>) -> Self {
+    fn classify(tcp: &Tcp<'_>) -> Self {
         if tcp.flags & SYN != 0 {
             Self::Syn
         } else if tcp.payload_length == 0 && tcp.flags & FIN == 0 {

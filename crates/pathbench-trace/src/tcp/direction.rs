@@ -9,9 +9,14 @@ use crate::coverage::Coverage;
 use crate::histogram::DurationHistogram;
 use crate::packet::Tcp;
 use crate::series::Windows;
+use std::hint::black_box;
+use std::mem::offset_of;
 
 /// Position of the first captured byte of a direction whose SYN was not captured: earlier bytes, sent again, lie below.
 const BASE_WITHOUT_SYN: u64 = 1 << 32;
+
+/// Bytes of a cache line.
+const LINE: usize = 64;
 
 /// Bytes below the highest position that a late segment may be.
 const OLDEST: i64 = 1 << 24;
@@ -41,14 +46,20 @@ pub struct FlowDirection {
     pub coverage: Coverage,
     pub sizes: Sizes,
     pub throughput: Windows,
+    pub last_new_ns: u64,
     /// Data that the connection had not carried before.
     pub goodput: Windows,
-    pub last_new_ns: u64,
+    /// Packet sizes against acknowledgments, for the suspicion of a black hole.
+    pub black_hole: BlackHole,
+    /// The receive window that this direction's sender advertises.
+    pub window: ReceiveWindow,
     pub stall_ns: u64,
     pub largest_ip_bytes: u32,
     pub mss: Option<u16>,
-    /// Packet sizes against acknowledgments, for the suspicion of a black hole.
-    pub black_hole: BlackHole,
+    /// Packets outside the window that continue each other: sequence number and acknowledgment of the last, and count.
+    pub(super) elsewhere: (u32, u32, u8),
+    pub(super) copies: Copies,
+    rtt: DurationHistogram,
     pub retransmitted_bytes: u64,
     pub retransmitted_packets: u64,
     pub out_of_order_bytes: u64,
@@ -67,15 +78,20 @@ pub struct FlowDirection {
     pub(super) skipped: u64,
     /// Start of the longest time without new data, which is `stall_ns`.
     pub stall_start_ns: u64,
-    /// The receive window that this direction's sender advertises.
-    pub window: ReceiveWindow,
-    pub(super) copies: Copies,
     /// The other initial sequence number that the SYN was captured with.
     pub(super) other_initial: Option<u32>,
-    /// Packets outside the window that continue each other: sequence number and acknowledgment of the last, and count.
-    pub(super) elsewhere: (u32, u32, u8),
-    rtt: DurationHistogram,
 }
+
+// The fields that segments need share few lines.
+const _: () = {
+    assert!(offset_of!(FlowDirection, coverage) == LINE);
+    assert!(
+        offset_of!(FlowDirection, throughput) < 3 * LINE && offset_of!(FlowDirection, goodput) == 3 * LINE
+    );
+    assert!(offset_of!(FlowDirection, window) == 4 * LINE);
+    assert!(offset_of!(FlowDirection, copies) == 5 * LINE && size_of::<Copies>() == LINE);
+    assert!(offset_of!(FlowDirection, rtt) == 6 * LINE);
+};
 
 /// The payload of a packet in its direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -191,6 +207,30 @@ impl FlowDirection {
             (self.stall_ns, self.stall_start_ns) = (idle_ns, self.last_new_ns);
         }
         self.last_new_ns = time_ns;
+    }
+
+    /// Loads the lines that each segment needs into the processor's cache.
+    #[inline]
+    pub(crate) fn touch(&self) {
+        black_box(self.next);
+        self.coverage.touch();
+    }
+
+    /// The same for a segment of this direction.
+    #[inline]
+    pub(crate) fn touch_sender(&self, has_payload: bool) {
+        black_box(self.window.is_zero());
+        self.copies.touch();
+        if has_payload {
+            black_box((self.throughput.is_empty(), self.goodput.is_empty()));
+        }
+    }
+
+    /// The same for an acknowledgment of this direction's data.
+    #[inline]
+    pub(crate) fn touch_acknowledged(&self) {
+        black_box((self.black_hole.largest_acknowledged, self.largest_ip_bytes));
+        self.rtt.touch();
     }
 
     pub fn rtt(&self) -> &DurationHistogram {

@@ -369,10 +369,10 @@ impl Flow {
         const LARGEST_PAYLOAD: u32 = 9_216;
         let announced = self.directions.iter().filter_map(|sent| sent.mss).min();
         let largest = announced.map_or(LARGEST_PAYLOAD, u32::from);
-        self.directions.iter().map(|sent| sent.sizes.above(largest)).sum()
+        self.directions.iter().map(|sent| sent.sizes.packets_above(largest)).sum()
     }
 
-    /// What became of the SYN; `None` if it is not known.
+    /// The fate of the SYN; `None` if it is not known.
     pub fn opening(&self) -> Option<Opening> {
         let [client, server] = self.directions.each_ref().map(|sent| sent.packets - sent.out_of_window);
         self.handshake.opening(client, server, self.handshake_ns[1].is_some())

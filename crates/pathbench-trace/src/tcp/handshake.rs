@@ -9,7 +9,7 @@ const MOST: usize = 16;
 /// Longest time between the two copies of a SYN on both sides of a middlebox.
 const SAME_SYN_NS: u64 = 1_000_000_000;
 
-/// What became of a SYN.
+/// The fate of a SYN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Opening {
     Answered,
@@ -131,7 +131,7 @@ impl Handshake {
         self.refused_by
     }
 
-    /// What became of the SYN; `None` if it is not known. `client_packets` and `server_packets` are those of the flow.
+    /// The fate of the SYN; `None` if it is not known. `client_packets` and `server_packets` are those of the flow.
     pub fn opening(&self, client_packets: u64, server_packets: u64, is_answered: bool) -> Option<Opening> {
         if self.syns == 0 {
             return None;

@@ -7,6 +7,7 @@ const DISTINCT: usize = 128;
 
 /// How many packets had which payload size.
 #[derive(Debug, Clone, Default)]
+#[repr(C)]
 pub struct Sizes {
     /// The size of the last packet, which most packets share, and those that `counts` lacks.
     last: SizeCount,
@@ -43,7 +44,7 @@ impl Sizes {
     }
 
     /// Packets of more than so many bytes.
-    pub fn above(&self, bytes: u32) -> u64 {
+    pub fn packets_above(&self, bytes: u32) -> u64 {
         let sizes = self.counts.iter().chain([&self.last]);
         sizes.filter(|size| size.bytes > bytes).map(|size| size.packets).sum()
     }

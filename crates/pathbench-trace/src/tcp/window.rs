@@ -9,7 +9,7 @@ const UNSCALED: i64 = 1 << 24;
 /// The largest window of any scale.
 const LARGEST: i64 = 1 << 30;
 
-/// What one end has advertised.
+/// The windows that one end has advertised.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ReceiveWindow {
     /// As in the header.
