@@ -6,6 +6,7 @@ use crate::buffers::BufferLimits;
 use pathbench_record::mptcp::remedy::PathManagerState;
 use pathbench_record::network::AddressFamily;
 use pathbench_record::sample::PathState;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
 /// A path carries data from this share of the bytes on.
@@ -248,6 +249,21 @@ impl ServerFacts {
     pub fn is_used(&self, transfer: &Transfer, path: &PathProbe) -> bool {
         let bytes = self.bytes(transfer, path);
         bytes > 0 && bytes as f64 >= transfer.bytes_of(|_| true) as f64 * USED_SHARE
+    }
+
+    /// Interfaces without a path to an address of the server's name, over which subflows to announced addresses carried at
+    /// least 1 % of the bytes, with their bytes.
+    pub fn announced_paths<'a>(&'a self, transfer: &'a Transfer) -> BTreeMap<&'a str, u64> {
+        let is_without_path = |subflow: &Subflow| self.path_of(subflow).is_none();
+        let all = transfer.bytes_of(|_| true) as f64;
+        let subflows = transfer.probe.subflows.iter().filter(|subflow| is_without_path(subflow));
+        let names: BTreeSet<&str> = subflows.filter_map(|subflow| subflow.interface.as_deref()).collect();
+        let bytes_by = |name: &str| {
+            transfer
+                .bytes_of(|subflow| is_without_path(subflow) && subflow.interface.as_deref() == Some(name))
+        };
+        let carried = names.into_iter().map(|name| (name, bytes_by(name)));
+        carried.filter(|(_, bytes)| *bytes > 0 && *bytes as f64 >= all * USED_SHARE).collect()
     }
 
     /// The paths over which a transfer can be expected.

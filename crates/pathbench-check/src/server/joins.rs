@@ -495,8 +495,7 @@ fn announcement(facts: &ServerFacts) -> Option<Finding> {
 pub(super) fn other_family(facts: &ServerFacts) -> Vec<Finding> {
     let announced = facts.transfers.iter().any(|transfer| transfer.probe.counters.announcements().1 > 0);
     let carries = |name: &str| {
-        let mut subflows = facts.transfers.iter().flat_map(|transfer| &transfer.probe.subflows);
-        subflows.any(|subflow| subflow.interface.as_deref() == Some(name) && subflow.bytes > 0)
+        facts.transfers.iter().any(|transfer| facts.announced_paths(transfer).contains_key(name))
     };
     let one = |(interface, family): &(String, AddressFamily)| {
         let (id, server) = (FindingId::PathFamily, &facts.server);
@@ -545,7 +544,8 @@ fn best(facts: &ServerFacts) -> Option<&Transfer> {
 /// Two paths of one interface are one path.
 fn used_interfaces(facts: &ServerFacts, transfer: &Transfer) -> usize {
     let used = facts.paths.iter().filter(|path| facts.is_used(transfer, path));
-    used.map(|path| path.interface.as_str()).collect::<BTreeSet<_>>().len()
+    let used = used.map(|path| path.interface.as_str());
+    used.chain(facts.announced_paths(transfer).into_keys()).collect::<BTreeSet<_>>().len()
 }
 
 /// The interface by which the packets from the address of a path leave instead of its own.
@@ -575,7 +575,9 @@ fn proof(facts: &ServerFacts) -> Finding {
     };
     let share =
         |path: &PathProbe| format!("{} {:.2} MB", path.name, facts.bytes(transfer, path) as f64 / 1e6);
-    let carried = facts.paths.iter().map(share).collect::<Vec<_>>().join(", ");
+    let announced = facts.announced_paths(transfer).into_iter();
+    let announced = announced.map(|(name, bytes)| format!("{name} {:.2} MB", bytes as f64 / 1e6));
+    let carried = facts.paths.iter().map(share).chain(announced).collect::<Vec<_>>().join(", ");
     let found =
         format!("a transfer over MPTCP that begins on {}: {carried}", facts.paths[transfer.initial].name);
     let is_expected = |path: &&PathProbe| {

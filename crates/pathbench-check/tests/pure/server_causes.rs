@@ -506,6 +506,12 @@ fn an_interface_of_the_other_family_has_the_remedy_of_its_family() {
     assert_eq!(found.level, Level::Problem);
     assert!(found.remedy[0].contains("with its IPv4 address"), "{found:?}");
     let joined = &mut facts.transfers[0].probe.subflows[1];
-    (joined.interface, joined.bytes) = (Some("wwan0".to_owned()), 500_000);
+    joined.local = "192.0.2.77:5000".parse().unwrap();
+    joined.interface = Some("wwan0".to_owned());
     assert_eq!(family(&facts).level, Level::Ok);
+    // A path to the announced address, although the server's name has none of its family.
+    facts.paths.truncate(1);
+    facts.transfers.truncate(1);
+    let multipath = findings(&facts).into_iter().find(|one| one.id == FindingId::Multipath).unwrap();
+    assert!(multipath.level == Level::Ok && multipath.found.contains("wwan0 1.00 MB"), "{multipath:?}");
 }
