@@ -53,9 +53,21 @@ impl LocalSetup {
         self.limits().remedy(MptcpLimits { subflows: 1, add_addr_accepted: 1 })
     }
 
-    /// The addresses beside that of the initial subflow from which subflows can start.
+    /// The addresses beside that of the initial subflow from which subflows can start: a connection over IPv4 has none over
+    /// IPv6 (`mptcp_pm_addr_families_match`, net/mptcp/pm.c).
     pub fn further_addresses(&self) -> impl Iterator<Item = IpAddr> {
-        self.addresses.iter().copied().filter(|at| Some(*at) != self.initial && is_suitable(*at))
+        let is_ipv4 = self.initial.is_some_and(|initial| initial.to_canonical().is_ipv4());
+        let further =
+            self.addresses.iter().copied().filter(|at| Some(*at) != self.initial && is_suitable(*at));
+        further.filter(move |at| !is_ipv4 || at.to_canonical().is_ipv4())
+    }
+
+    /// An IPv6 address of another interface than that of the initial subflow, which is over IPv4.
+    pub fn address_of_other_family(&self) -> Option<IpAddr> {
+        let initial = self.initial.filter(|initial| initial.to_canonical().is_ipv4())?;
+        let is_elsewhere = |at: &IpAddr| self.devices.get(at) != self.devices.get(&initial);
+        let mut further = self.addresses.iter().copied().filter(|at| is_suitable(*at));
+        further.find(|at| at.to_canonical().is_ipv6() && is_elsewhere(at))
     }
 
     /// The commands after which subflows start from `address`, or the reason why there are none. Names a placeholder where

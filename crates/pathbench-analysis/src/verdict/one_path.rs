@@ -147,6 +147,14 @@ fn set_up(input: &VerdictInput) -> Vec<String> {
             "the peer announced an address, and the limit of accepted addresses is 0 on this host; as root: {remedy}"
         ));
     }
+    if let Some(address) =
+        setup.address_of_other_family().filter(|_| setup.further_addresses().next().is_none())
+    {
+        found.push(format!(
+            "the further address {address} is IPv6, and a connection over IPv4 has no subflows over IPv6: connect to an IPv6 \
+             address of the peer"
+        ));
+    }
     // Without a further address an endpoint is the last suspect.
     if found.is_empty() || setup.further_addresses().next().is_some() {
         found.extend(missing_endpoints(setup));

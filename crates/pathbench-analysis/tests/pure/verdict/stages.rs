@@ -96,6 +96,22 @@ fn announced_addresses_that_no_limit_accepts_are_the_cause() {
     }
 }
 
+/// Regression: "no join was attempted although the set-up allows one" for a second path of IPv6 beside a connection over IPv4.
+#[test]
+fn an_ipv6_path_is_none_for_a_connection_over_ipv4() {
+    let other: std::net::IpAddr = "2001:db8:2::2".parse().unwrap();
+    let input = |device: &str| {
+        set_up(LocalSetup {
+            endpoints: vec![other],
+            addresses: vec![FIRST, other],
+            devices: [(FIRST, "eth0".to_owned()), (other, device.to_owned())].into(),
+            ..sound_setup()
+        })
+    };
+    check(vec![(input("wlan0"), &["2001:db8:2::2 is IPv6", "connect to an IPv6 address"])]);
+    assert!(!multipath_verdict(&input("eth0")).reason.contains("connect to an IPv6"));
+}
+
 #[test]
 fn causes_that_the_caller_has_seen_come_first() {
     let seen = || vec!["the program closed its listening socket".to_owned()];
