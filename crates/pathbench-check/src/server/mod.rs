@@ -10,6 +10,7 @@ mod handshake;
 pub mod hops;
 mod joins;
 mod paths;
+mod proof;
 
 use crate::finding::{Finding, FindingId};
 use facts::{Ending, ServerEnd, ServerFacts, ServerKind};
