@@ -93,13 +93,17 @@ fn gre(bytes: &[u8]) -> Result<Inner<'_>, Reason> {
     })
 }
 
-/// RFC 7348, section 5; `None` if the header is no header of VXLAN.
+/// RFC 7348, section 5, and draft-ietf-nvo3-vxlan-gpe, section 3; `None` if the header is no header of VXLAN.
 fn vxlan(bytes: &[u8]) -> Option<Inner<'_>> {
     let ([flags, r0, r1, r2, _, _, _, r3], frame) = bytes.split_first_chunk::<8>()?;
-    match flags {
-        0x08 if (r0, r1, r2, r3) == (&0, &0, &0, &0) => Some(Inner::Frame(frame)),
+    match (flags, r0, r1, r2, r3) {
+        (0x08, 0, 0, 0, 0) => Some(Inner::Frame(frame)),
         // The group policy extension.
-        0x88 if *r3 == 0 => Some(Inner::Frame(frame)),
+        (0x88, .., 0) => Some(Inner::Frame(frame)),
+        // The generic protocol extension: the next protocol.
+        (0x0c, 0, 0, 1 | 2, 0) => Some(Inner::Ip(frame)),
+        (0x0c, 0, 0, 3, 0) => Some(Inner::Frame(frame)),
+        (0x0c, 0, 0, 4.., 0) => Some(Inner::Unknown("VXLAN-GPE")),
         _ => None,
     }
 }

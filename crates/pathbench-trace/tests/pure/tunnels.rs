@@ -102,6 +102,13 @@ fn decoded() -> Vec<(&'static str, u16, Wrap)> {
 fn decoded_over_udp() -> Vec<(&'static str, u16, Wrap)> {
     vec![
         ("VXLAN", link::RAW, Box::new(|packet| datagram(4789, &[8, 0, 0, 0, 0, 0, 7, 0], &ethernet(packet)))),
+        // Generic protocol extension: next protocols Ethernet and IPv4.
+        (
+            "VXLAN-GPE",
+            link::RAW,
+            Box::new(|packet| datagram(4789, &[12, 0, 0, 3, 0, 0, 7, 0], &ethernet(packet))),
+        ),
+        ("IP in VXLAN-GPE", link::RAW, Box::new(|packet| datagram(4789, &[12, 0, 0, 1, 0, 0, 7, 0], packet))),
         (
             "VXLAN of Linux",
             link::ETHERNET,
