@@ -118,10 +118,9 @@ fn a_listener_that_closes_after_one_connection_is_the_cause() {
     let found = document(&finished);
     assert_eq!(first_problem(&found).0, "server-listener", "{finished:#?}");
     let words = text(problem(&found, "server-listener", &finished));
-    assert!(
-        words.contains("closes after it has accepted") && words.contains("No middlebox"),
-        "{finished:#?}"
-    );
+    // By a join that it refused, or by a connection after the first one.
+    let by_join = words.contains("closes after it has accepted") && words.contains("No middlebox");
+    assert!(by_join || words.contains("its listener is closed"), "{finished:#?}");
     assert!(of_level(&found, "problem").iter().all(|one| one["id"] != "path-mp-join"), "{finished:#?}");
 }
 

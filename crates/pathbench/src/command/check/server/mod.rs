@@ -30,12 +30,16 @@ use prober::ServerProber;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 use transfer::TcpProbe;
 
 /// Paths that are examined; further ones would exceed the budget of time.
 const MOST_PATHS: usize = 6;
 /// Initial paths of the transfers over all paths: each path is joined by at least one of them.
 const MOST_TRANSFERS: usize = 2;
+/// Further attempts on a path that was refused beside another one, and the pause before each.
+const REFUSED_ATTEMPTS: u32 = 3;
+const REFUSED_PAUSE: Duration = Duration::from_millis(300);
 
 /// Probes the server over every path.
 pub(super) fn probe(
@@ -192,6 +196,7 @@ impl ServerProber<'_> {
                 probes.push(result.map_err(|_| Failure::failed("a thread of the probes panicked"))??);
             }
         }
+        self.repeat_refused(paths, &mut probes)?;
         let sound = paths.iter().zip(&probes).find(|(_, probe)| probe.ending.is_complete());
         if let Some(path) = sound.map(|(path, _)| path) {
             for probe in &mut probes {
@@ -202,6 +207,25 @@ impl ServerProber<'_> {
             self.progress.line(format_args!("{}: TCP: {}", path.name, probe.ending.message()));
         }
         Ok(probes)
+    }
+
+    /// Repeats what was refused while another path had a connection: a server whose listener closes while it serves one
+    /// refuses the other, which is no matter of the path.
+    fn repeat_refused(&self, paths: &[ProbedPath], probes: &mut [TcpProbe]) -> Result<(), Failure> {
+        let is_refused = |probe: &TcpProbe| matches!(probe.ending, Ending::Reset(_));
+        if probes.iter().all(is_refused) {
+            return Ok(());
+        }
+        for (path, probe) in paths.iter().zip(probes) {
+            for _ in 0..REFUSED_ATTEMPTS {
+                if !is_refused(probe) || !self.has_time() {
+                    break;
+                }
+                self.clock.sleep_until(self.clock.now() + REFUSED_PAUSE);
+                *probe = self.tcp(path)?;
+            }
+        }
+        Ok(())
     }
 
     /// A transfer over all paths from each of the first paths on which MPTCP works.
