@@ -97,5 +97,5 @@ fn each_fault_of_a_server_has_its_finding() {
     // The remedy of the limit keeps the other one.
     let (mut host, sockets) = announcing();
     host.limits = Ok(MptcpLimits { subflows: 0, add_addr_accepted: 4 });
-    assert_eq!(findings(&host, &sockets)[0].remedy, ["ip mptcp limits set subflows 2 add_addr_accepted 4"]);
+    assert_eq!(findings(&host, &sockets)[0].remedy, ["The command of mptcp-limits raises it."]);
 }

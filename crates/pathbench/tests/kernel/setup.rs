@@ -448,7 +448,12 @@ fn mistakes_are_reported_before_anything_is_changed() {
 /// State files of systemd-networkd for the client's `wlan`, whose index is 3.
 fn networkd(root: &std::path::Path) {
     let links = root.join("run/systemd/netif/links");
-    std::fs::create_dir_all(&links).unwrap();
+    let process = root.join("proc/58");
+    for directory in [&links, &process] {
+        std::fs::create_dir_all(directory).unwrap();
+    }
+    std::fs::write(process.join("comm"), "systemd-network\n").unwrap();
+    std::fs::write(process.join("stat"), "58 (systemd-network) S 1 58 58 0 -1\n").unwrap();
     std::fs::write(
         links.join("3"),
         "ADMIN_STATE=configured\nNETWORK_FILE=/etc/systemd/network/20-wlan.network\n",
