@@ -92,8 +92,9 @@ impl UnopenedConnection {
                  prefers its route; connect it, or as root: ip link set {name} down"
             ),
             _ => format!(
-                "the connection was never opened: {syn} was never answered: the server is down, or the packets are dropped \
-                 on the path; pathbench check {remote} examines each path"
+                "the connection was not seen to open: {syn} was never answered while it was watched: the server is down, the \
+                 packets are dropped on the path, or the connection opened and ended between two looks at it; pathbench \
+                 check {remote} examines each path"
             ),
         }
     }

@@ -173,7 +173,7 @@ fn connections_are_followed_while_the_kernel_has_suspended_mptcp() {
         "nft add table ip syns; nft 'add chain ip syns first { type filter hook prerouting priority 0; }'; \
          nft add rule ip syns first tcp flags syn drop",
     );
-    let mut first = captured(&mut site.client(&format!("{SERVER}:{SINK_PORT} 1 {SENT} 0")));
+    let mut first = captured(&mut site.client(&format!("{SERVER}:{SINK_PORT} 1 {SENT} 300")));
     // Two SYNs with MP_CAPABLE are dropped, after 0 and 1 s; the third, after 3 s, is without it.
     std::thread::sleep(Duration::from_millis(2600));
     site.shell("server", "nft delete table ip syns");
