@@ -106,7 +106,7 @@ impl HostNetwork {
         found
     }
 
-    /// See [`leads_beyond`].
+    /// Whether the routes of one table lead beyond every router by this interface.
     pub fn leads_beyond(&self, index: u32, family: AddressFamily) -> bool {
         leads_beyond(&self.routes, index, family)
     }
@@ -146,7 +146,7 @@ impl HostNetwork {
         })
     }
 
-    /// See [`best_interfaces`].
+    /// The interfaces of the main table's best route to `destination`; several with ECMP.
     pub fn best_interfaces(&self, destination: IpAddr) -> Vec<u32> {
         best_interfaces(&self.routes, destination)
     }
