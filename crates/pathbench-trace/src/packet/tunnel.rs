@@ -97,12 +97,9 @@ fn gre(bytes: &[u8]) -> Result<Inner<'_>, Reason> {
 fn vxlan(bytes: &[u8]) -> Option<Inner<'_>> {
     let ([flags, r0, r1, r2, _, _, _, r3], frame) = bytes.split_first_chunk::<8>()?;
     match (flags, r0, r1, r2, r3) {
-        (0x08, 0, 0, 0, 0) => Some(Inner::Frame(frame)),
-        // The group policy extension.
-        (0x88, .., 0) => Some(Inner::Frame(frame)),
-        // The generic protocol extension: the next protocol.
+        // Plain, with the group policy extension, and with the generic protocol extension: the next protocol.
+        (0x08, 0, 0, 0, 0) | (0x88, .., 0) | (0x0c, 0, 0, 3, 0) => Some(Inner::Frame(frame)),
         (0x0c, 0, 0, 1 | 2, 0) => Some(Inner::Ip(frame)),
-        (0x0c, 0, 0, 3, 0) => Some(Inner::Frame(frame)),
         (0x0c, 0, 0, 4.., 0) => Some(Inner::Unknown("VXLAN-GPE")),
         _ => None,
     }

@@ -99,7 +99,7 @@ fn announced_addresses_that_no_limit_accepts_are_the_cause() {
 /// Regression: "no join was attempted although the set-up allows one" for a second path of IPv6 beside a connection over IPv4.
 #[test]
 fn an_ipv6_path_is_none_for_a_connection_over_ipv4() {
-    let other: std::net::IpAddr = "2001:db8:2::2".parse().unwrap();
+    let other: IpAddr = "2001:db8:2::2".parse().unwrap();
     let input = |device: &str| {
         set_up(LocalSetup {
             endpoints: vec![other],
