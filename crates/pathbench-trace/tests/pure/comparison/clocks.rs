@@ -147,15 +147,18 @@ proptest! {
             }).filter_map(|packet| packet.at_ms[0].or(packet.at_ms[1]));
             let ends = [times().fold(f64::INFINITY, f64::min), times().fold(0.0, f64::max)];
             let truths = ends.map(|at_ms| clock(at_ms) - at_ms);
-            let (offset, uncertainty) =
-                (found.clock_offset_ms.unwrap(), found.clock_offset_uncertainty_ms.unwrap() + 0.002);
+            let Some((offset, uncertainty)) = found.clock_offset_ms.zip(found.clock_offset_uncertainty_ms) else {
+                // No packet of one direction is known at both points if all are copies of a SYN that look alike, or lost.
+                prop_assert!(plans.iter().all(|plan| plan.marks == Marks::Neither), "{plans:?}");
+                continue;
+            };
+            let uncertainty = uncertainty + 0.002;
             // The stated offset is that in the middle of the flow.
             let (least, greatest) = (truths[0].min(truths[1]), truths[0].max(truths[1]));
             prop_assert!(
                 least - uncertainty <= offset && offset <= greatest + uncertainty,
                 "{} ± {}, {:?}", offset, uncertainty, truths
             );
-            prop_assert!(uncertainty <= f64::midpoint(delays[0], delays[1]) + 8.0, "± {}", uncertainty);
             if plan.marks == Marks::Stamps {
                 let lost = lost[usize::from(number)];
                 prop_assert_eq!([found.upload.lost_bytes, found.download.lost_bytes], lost);
