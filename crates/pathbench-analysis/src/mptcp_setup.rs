@@ -20,6 +20,8 @@ pub struct LocalSetup {
     pub path_manager: PathManagerState,
     /// The names of the interfaces that have the addresses, where known.
     pub devices: BTreeMap<IpAddr, String>,
+    /// The command after which the kernel's path manager is in force, where another one is.
+    pub other_path_manager: Option<String>,
     /// The host's addresses that should carry a path.
     pub addresses: Vec<IpAddr>,
     /// The local address of the initial subflow.

@@ -133,6 +133,13 @@ fn is_stuck(last: &PathFigures) -> bool {
 fn set_up(input: &VerdictInput) -> Vec<String> {
     let mut found = Vec::new();
     let Some(setup) = &input.setup else { return found };
+    if let Some(remedy) = &setup.other_path_manager {
+        found.push(format!(
+            "a path manager in user space is in force on this host, and the kernel opens no subflow from endpoints; without a \
+             daemon such as mptcpd, as root: {remedy}"
+        ));
+        return found;
+    }
     if setup.subflow_limit == 0 {
         let remedy = setup.subflow_limit_remedy();
         found.push(format!("the limit of additional subflows is 0 on this host; as root: {remedy}"));

@@ -20,6 +20,7 @@ pub(super) fn finding(facts: &ServerFacts) -> Option<Finding> {
     let download = Direction::new(&measured, |rates| rates.download_bps, rtt_ms, limits.window_bytes());
     let upload = Direction::new(&measured, |rates| rates.upload_bps, rtt_ms, limits.send[2]);
     let id = FindingId::TcpBuffers;
+    let reached = [&download, &upload].map(|direction| rate(direction.sum_bps));
     let path = &slow.name;
     let short = [
         (download, "download", "receive window", BufferLimits::receive_step as fn(&BufferLimits, u64) -> _),
@@ -45,7 +46,11 @@ pub(super) fn finding(facts: &ServerFacts) -> Option<Finding> {
     if found.is_empty() {
         return Some(Finding::ok(
             id,
-            format!("buffers hold the measured bandwidth-delay product at {rtt_ms:.0} ms, the RTT of {path}"),
+            format!(
+                "buffers hold the rates that short transfers reached (download {}, upload {} in all) at {rtt_ms:.0} ms, the RTT \
+                 of {path}; faster paths need more",
+                reached[0], reached[1]
+            ),
         ));
     }
     let meaning = "An MPTCP connection shares one buffer among its subflows: data behind a hole of the slow path waits in it, \

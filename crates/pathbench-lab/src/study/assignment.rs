@@ -266,6 +266,7 @@ fn mptcp(topology: &TopologyPlan, client: &str, server: &str, family: AddressFam
     Some(LocalSetup {
         subflow_limit: node.mptcp.limits.subflows,
         add_addr_accepted_limit: node.mptcp.limits.add_addr_accepted,
+        other_path_manager: None,
         endpoints: endpoints
             .filter(|endpoint| endpoint.flags.opens_subflows())
             .map(|endpoint| endpoint.address)

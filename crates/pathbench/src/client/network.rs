@@ -4,10 +4,12 @@
 use pathbench_analysis::assembly::{ClientPath, Notification, SeenEvent};
 use pathbench_analysis::attribution::CarriedBytes;
 use pathbench_analysis::mptcp_setup::{self, LocalSetup};
+use pathbench_host::change::setting::{PATH_MANAGER, PM_TYPE};
 use pathbench_host::egress::{InterfaceBytes, bytes_since, interface_bytes};
 use pathbench_host::link_events::LinkEventStream;
 use pathbench_host::mptcp::{EventStream, MptcpEndpoint, PathManager};
 use pathbench_host::paths::{ChangeFilter, HostNetwork};
+use pathbench_host::sysctl;
 use pathbench_lab::kernel_watch::{KernelEvents, KernelWatch};
 use pathbench_program::exit::Failure;
 use pathbench_record::mptcp::remedy::{PathManagerState, is_suitable};
@@ -142,7 +144,13 @@ pub(crate) fn path_manager_setup(paths: &[ClientPath], network: &HostNetwork) ->
     let is_usable = |address: &IpAddr| is_suitable(*address) && !is_tentative(*address);
     let usable =
         |path: &ClientPath| path.addresses.iter().copied().find(is_usable).filter(|_| !is_down(path));
+    let other_path_manager = match (sysctl::read(PATH_MANAGER), sysctl::read(PM_TYPE)) {
+        (Ok(name), _) if name != "kernel" => Some("sysctl -w net.mptcp.path_manager=kernel".to_owned()),
+        (Err(_), Ok(kind)) if kind != "0" => Some("sysctl -w net.mptcp.pm_type=0".to_owned()),
+        _ => None,
+    };
     Some(LocalSetup {
+        other_path_manager,
         subflow_limit: limits.subflows,
         add_addr_accepted_limit: limits.add_addr_accepted,
         endpoints: endpoints

@@ -96,6 +96,14 @@ fn announced_addresses_that_no_limit_accepts_are_the_cause() {
     }
 }
 
+/// Regression: "no join was attempted although the set-up allows one" with a path manager that opens no subflow.
+#[test]
+fn a_path_manager_in_user_space_is_the_cause() {
+    let command = "sysctl -w net.mptcp.path_manager=kernel";
+    let input = set_up(LocalSetup { other_path_manager: Some(command.to_owned()), ..sound_setup() });
+    check(vec![(input, &["path manager in user space", command])]);
+}
+
 /// Regression: "no join was attempted although the set-up allows one" for a second path of IPv6 beside a connection over IPv4.
 #[test]
 fn an_ipv6_path_is_none_for_a_connection_over_ipv4() {
