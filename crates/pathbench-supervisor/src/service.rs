@@ -21,7 +21,7 @@ const LIBRARIES: [&str; 4] = [
 ];
 /// Processes beside those of the program while it starts: the one that answers its calls, and the one that starts that.
 const OWN_PROCESSES: u32 = 2;
-/// A larger limit of processes leaves room for them.
+/// A larger limit of processes permits them.
 const SMALL_LIMIT: u32 = 64;
 /// The first version whose socket units can make MPTCP sockets (`SocketProtocol=mptcp`).
 const MPTCP_SOCKETS_SINCE: u32 = 257;

@@ -4,6 +4,7 @@ use crate::address::is_private;
 use crate::facts::HostFacts;
 use crate::finding::{Finding, FindingId};
 use pathbench_host::mptcp::MptcpEndpoint;
+use pathbench_record::mptcp::command::delete_endpoint;
 use std::net::{IpAddr, SocketAddr};
 
 /// The MPTCP sockets of this host.
@@ -39,10 +40,7 @@ fn examine(
     endpoint: &MptcpEndpoint,
 ) -> Option<Finding> {
     let address = endpoint.address;
-    let delete = match endpoint.id {
-        Some(id) => format!("ip mptcp endpoint delete id {id}"),
-        None => format!("ip mptcp endpoint delete {address}"),
-    };
+    let delete = delete_endpoint(endpoint);
     // The kernel itself listens on the port of an endpoint.
     if endpoint.port.is_none() && !listeners.iter().any(|listener| covers(*listener, address)) {
         let known = listeners.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");

@@ -24,7 +24,7 @@ pub struct Announced {
     pub connects: bool,
 }
 
-/// Probes of the hops, for an option that is lost on its way to the server.
+/// Probes of the hops, for an option that is lost before the server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum HopEvidence {
     #[default]

@@ -189,8 +189,7 @@ impl Draft<'_> {
             );
         }
         let unusable = addresses().filter_map(of).filter(|there| !suits(there.flags));
-        let mut steps: Vec<String> =
-            unusable.filter_map(|there| Some(format!("ip mptcp endpoint delete id {}", there.id?))).collect();
+        let mut steps: Vec<String> = unusable.map(delete_endpoint).collect();
         let in_force = self.host.mptcpd_flags.clone().unwrap_or_default();
         let of_mptcpd = mptcpd_steps(&in_force, wanted);
         let restart = of_mptcpd.is_empty().then(|| "systemctl restart mptcp.service".to_owned());

@@ -4,7 +4,7 @@ use crate::capture::Frame;
 use crate::packet::Reason;
 use std::borrow::Cow;
 
-/// Reasons that are told apart.
+/// Most reasons with a count of their own.
 const REASONS: usize = 64;
 
 /// Counts of one capture.

@@ -88,7 +88,7 @@ impl<S: Sequence> Analyzer<S> {
         }
     }
 
-    /// A connection whose subflows have all closed, and which a join may name: the oldest makes room.
+    /// A connection whose subflows have all closed, and which a join may name. At the bound the oldest ends.
     pub(super) fn await_join(&mut self, connection: u32, id: u64) {
         if self.awaiting_join.len() == AWAITING_JOIN
             && let Some((oldest, id)) = self.awaiting_join.pop_front()

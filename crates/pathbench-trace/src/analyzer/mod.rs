@@ -253,7 +253,7 @@ impl<S: Sequence> Analyzer<S> {
             {
                 self.add_member(connection, index, receiver == 0, Kind::Join);
             }
-            // The connection that the token names has no room: the token stays its own.
+            // The connection that the token names is at its bound: the token stays its own.
             Some(_) => {
                 self.totals.discarded += 1;
                 self.begin_connection(index, time_ns, None);

@@ -80,7 +80,7 @@ fn small_messages_that_pass_all_the_time_reveal_the_black_hole() {
         let beside = if peer { at_server(messages) } else { in_stream(messages, 1) };
         judged(&[large.samples, beside], MtuBlackHole, &["small packets passed"]);
     }
-    // One of them is lost on the way, and later ones pass.
+    // One of them is lost on the path, and later ones pass.
     let large = Series::new().flowing(5000.0).stuck(14_000.0, 90_000);
     let messages = small(lost(small(Series::new(), 6000.0), 6600.0), 14_000.0);
     judged(&[large.samples, in_stream(messages, 1)], MtuBlackHole, &["small packets passed"]);

@@ -173,7 +173,7 @@ fn a_connection_whose_data_level_closed_is_not_joined() {
     assert_eq!(capture.document().connections.len(), 2);
 }
 
-/// Connections that wait for a join are bounded: the oldest makes room.
+/// Connections that wait for a join are bounded: the oldest ends.
 #[test]
 fn connections_without_a_subflow_are_bounded() {
     const CONNECTIONS: u32 = 4_200;
