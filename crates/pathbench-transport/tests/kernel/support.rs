@@ -61,12 +61,17 @@ impl Loopback {
         self.socket.set_down(self.index).expect("the loopback interface down");
     }
 
-    /// Adds an endpoint from which MPTCP connections open a subflow.
+    /// An endpoint of loopback for subflows.
     pub(crate) fn add_endpoint(&self, address: IpAddr) {
-        let flags = EndpointFlags { subflow: true, ..EndpointFlags::default() };
-        let endpoint = MptcpEndpoint { address, port: None, id: None, interface: Some(self.index), flags };
-        path_manager().add_endpoint(&endpoint).expect("an endpoint more");
+        add_endpoint(address, self.index);
     }
+}
+
+/// An endpoint from which MPTCP connections of this namespace open a subflow, those that it accepted among them.
+pub(crate) fn add_endpoint(address: IpAddr, interface: u32) {
+    let flags = EndpointFlags { subflow: true, ..EndpointFlags::default() };
+    let endpoint = MptcpEndpoint { address, port: None, id: None, interface: Some(interface), flags };
+    path_manager().add_endpoint(&endpoint).expect("an endpoint more");
 }
 
 /// The namespace's MPTCP path manager.

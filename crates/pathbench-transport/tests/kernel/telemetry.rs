@@ -1,10 +1,9 @@
 //! Path figures from each kernel interface.
 
 use crate::support::{
-    Loopback, in_namespace, listen, loopback, pair, pair_at, path_manager, remove_endpoints, transfer,
-    wait_for,
+    Loopback, in_namespace, listen, loopback, pair, pair_at, remove_endpoints, transfer, wait_for,
 };
-use pathbench_host::mptcp::MptcpLimits;
+use crate::two_links::TwoLinks;
 use pathbench_record::connection::Negotiation;
 use pathbench_record::sample::{PathFigures, PathState};
 use pathbench_record::transport::Transport;
@@ -165,15 +164,14 @@ fn a_closed_subflow_keeps_its_last_figures_and_a_new_one_gets_a_new_number() {
     }
 }
 
+/// Two hosts: a server with the client's endpoints opens subflows from them, too, which fail, and until the kernel has
+/// dropped one it takes the place of a join under the limit of eight.
 fn buffers_grow_with_the_number_of_subflows() {
-    let limits = MptcpLimits { subflows: 8, add_addr_accepted: 8 };
-    path_manager().set_limits(&limits).expect("the highest limits");
-    let interface = Loopback::new();
-    for last in 2..=9 {
-        interface.add_endpoint(loopback(last));
-    }
-    let listener = listen(Transport::Mptcp, loopback(1));
-    let (client, server) = pair_at(&listener, Transport::Mptcp);
+    let hosts = TwoLinks::new([1500; 2]);
+    hosts.add_endpoints(8);
+    let listener = hosts.listen_mptcp();
+    let (client, server) =
+        hosts.client.run_in(|| pair_at(&listener, Transport::Mptcp)).expect("the client's host");
     transfer(&client, &server, 100_000);
     for source in SOURCES {
         let mut telemetry = telemetry(&client, source);

@@ -1,14 +1,15 @@
 //! Two hosts with two links between them, and a server address on neither link.
 
 use crate::quic::{Service, clock};
-use crate::support::PATIENCE;
+use crate::support::{PATIENCE, add_endpoint, listen};
+use pathbench_host::mptcp::{MptcpLimits, PathManager};
 use pathbench_host::namespace::NetNamespace;
 use pathbench_host::netlink::{Route, RouteSocket, VethEnd, VethPair};
 use pathbench_host::qdisc::Shaper;
 use pathbench_record::network::IpNet;
 use pathbench_record::transport::Transport;
 use pathbench_transport::{
-    ConnectOptions, ConnectionSnapshot, ListenOptions, LocalPath, QuicOptions, Session,
+    ConnectOptions, ConnectionSnapshot, ListenOptions, Listener, LocalPath, QuicOptions, Session,
 };
 use std::net::IpAddr;
 
@@ -124,6 +125,27 @@ impl TwoLinks {
         for mut socket in self.sockets() {
             let interface = socket.link(LINKS[link]).expect("the link's end").index;
             let _ = socket.remove_shaper(interface);
+        }
+    }
+
+    /// A listener of MPTCP on the server host.
+    pub(crate) fn listen_mptcp(&self) -> Listener {
+        self.server.run_in(|| listen(Transport::Mptcp, server_loopback())).expect("the server's host")
+    }
+
+    /// The highest limits of MPTCP for both hosts, and so many more addresses of the client on the first link, each of
+    /// them an endpoint.
+    pub(crate) fn add_endpoints(&self, count: u8) {
+        let limits = MptcpLimits { subflows: 8, add_addr_accepted: 8 };
+        for host in [&self.client, &self.server] {
+            PathManager::open_in(host).expect("the path manager").set_limits(&limits).expect("the limits");
+        }
+        let [mut socket, _] = self.sockets();
+        let link = socket.link(LINKS[0]).expect("the link's end").index;
+        for last in 0..count {
+            let address = IpAddr::from([10, 0, 1, 11 + last]);
+            socket.add_address(link, IpNet::new(address, 24).expect("a network")).expect("an address");
+            self.client.run_in(|| add_endpoint(address, link)).expect("the client's host");
         }
     }
 
