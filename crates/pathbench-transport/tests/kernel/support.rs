@@ -63,19 +63,19 @@ impl Loopback {
 
     /// An endpoint of loopback for subflows.
     pub(crate) fn add_endpoint(&self, address: IpAddr) {
-        add_endpoint(address, self.index);
+        add_endpoint(&mut path_manager(), address, self.index);
     }
 }
 
-/// An endpoint from which MPTCP connections of this namespace open a subflow, those that it accepted among them.
-pub(crate) fn add_endpoint(address: IpAddr, interface: u32) {
+/// An endpoint from which MPTCP connections of the manager's namespace open a subflow, those that it accepted among them.
+pub(crate) fn add_endpoint(manager: &mut PathManager, address: IpAddr, interface: u32) {
     let flags = EndpointFlags { subflow: true, ..EndpointFlags::default() };
     let endpoint = MptcpEndpoint { address, port: None, id: None, interface: Some(interface), flags };
-    path_manager().add_endpoint(&endpoint).expect("an endpoint more");
+    manager.add_endpoint(&endpoint).expect("an endpoint more");
 }
 
 /// The namespace's MPTCP path manager.
-pub(crate) fn path_manager() -> PathManager {
+fn path_manager() -> PathManager {
     PathManager::open().expect("the path manager")
 }
 

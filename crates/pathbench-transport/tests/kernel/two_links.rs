@@ -137,15 +137,17 @@ impl TwoLinks {
     /// them an endpoint.
     pub(crate) fn add_endpoints(&self, count: u8) {
         let limits = MptcpLimits { subflows: 8, add_addr_accepted: 8 };
-        for host in [&self.client, &self.server] {
-            PathManager::open_in(host).expect("the path manager").set_limits(&limits).expect("the limits");
-        }
+        let [mut manager, _] = [&self.client, &self.server].map(|host| {
+            let mut manager = PathManager::open_in(host).expect("the path manager");
+            manager.set_limits(&limits).expect("the limits");
+            manager
+        });
         let [mut socket, _] = self.sockets();
         let link = socket.link(LINKS[0]).expect("the link's end").index;
         for last in 0..count {
             let address = IpAddr::from([10, 0, 1, 11 + last]);
             socket.add_address(link, IpNet::new(address, 24).expect("a network")).expect("an address");
-            self.client.run_in(|| add_endpoint(address, link)).expect("the client's host");
+            add_endpoint(&mut manager, address, link);
         }
     }
 
