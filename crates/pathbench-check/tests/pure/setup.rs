@@ -151,6 +151,18 @@ pub(crate) fn planned_with(host: &SetupHost, options: &SetupOptions) -> SetupPla
     plan(host, options).unwrap()
 }
 
+#[test]
+fn named_interfaces_beside_a_vpn_are_withheld_whether_or_not_they_have_endpoints() {
+    let mut host = laptop();
+    host.links.push(NetworkInterface { kind: Some("wireguard".to_owned()), ..link(5, "wg0") });
+    host.addresses.push(address(5, "10.8.0.2/24"));
+    host.routes = vec![Route { gateway: None, ..router(5, "10.8.0.1", 1) }];
+    let options = SetupOptions { interfaces: vec!["eth0".into(), "wlan0".into()], ..SetupOptions::default() };
+    let planned = plan(&host, &options).unwrap();
+    assert_eq!(planned.withheld.len(), 2, "{planned:#?}");
+    assert!(!commands(&planned).iter().any(|command| command.contains("endpoint")), "{planned:#?}");
+}
+
 fn plan_mistakes(host: &SetupHost, options: &SetupOptions) -> usize {
     plan(host, options).unwrap_err().len()
 }

@@ -140,9 +140,13 @@ impl<'a> HostPaths<'a> {
             .paths
             .iter()
             .any(|path| !self.network.is_tunnel(path.link) && path.of_family(family).next().is_some());
+        self.primary_tunnel(family).filter(|_| hides)
+    }
+
+    /// The tunnel by which new connections of this family leave.
+    pub fn primary_tunnel(&self, family: AddressFamily) -> Option<&'a NetworkInterface> {
         let primary = *self.primaries(family).first()?;
-        let link = self.network.link(primary)?;
-        (hides && self.network.is_tunnel(link)).then_some(link)
+        self.network.link(primary).filter(|link| self.network.is_tunnel(link))
     }
 
     /// The interfaces by which the kernel sends new connections of this family, and that have no carrier.
