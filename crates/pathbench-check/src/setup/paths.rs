@@ -115,7 +115,7 @@ fn withhold(
 ) {
     let has_endpoint = |at: IpAddr| host.endpoints.iter().any(|one| one.address == at && !one.flags.implicit);
     for family in AddressFamily::ALL {
-        // Named interfaces count that are no paths of the model: their endpoints would make them paths.
+        // Not `vpn`: an interface that the user named may be no path of the model before it has an endpoint.
         let Some(vpn) = model.primary_tunnel(family) else { continue };
         for (link, addresses) in found.iter_mut().filter(|(link, _)| !network.is_tunnel(link)) {
             addresses.retain(|at| {

@@ -152,13 +152,13 @@ pub(crate) fn planned_with(host: &SetupHost, options: &SetupOptions) -> SetupPla
 }
 
 #[test]
-fn named_interfaces_beside_a_vpn_are_withheld_whether_or_not_they_have_endpoints() {
+fn named_interfaces_without_a_router_are_withheld_beside_a_vpn() {
     let mut host = laptop();
     host.links.push(NetworkInterface { kind: Some("wireguard".to_owned()), ..link(5, "wg0") });
     host.addresses.push(address(5, "10.8.0.2/24"));
-    host.routes = vec![Route { gateway: None, ..router(5, "10.8.0.1", 1) }];
+    host.routes = vec![Route { interface: Some(5), ..Route::new(DEFAULT_V4) }];
     let options = SetupOptions { interfaces: vec!["eth0".into(), "wlan0".into()], ..SetupOptions::default() };
-    let planned = plan(&host, &options).unwrap();
+    let planned = planned_with(&host, &options);
     assert_eq!(planned.withheld.len(), 2, "{planned:#?}");
     assert!(!commands(&planned).iter().any(|command| command.contains("endpoint")), "{planned:#?}");
 }
