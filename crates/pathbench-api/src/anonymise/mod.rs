@@ -345,25 +345,27 @@ fn settled(text: &str, work: &mut Work<'_>, pass: impl Fn(&str, &mut Work<'_>) -
 }
 
 /// The text as a reader sees it: without invisible characters, and with those that are percent-encoded (RFC 3986, section
-/// 2.1). Both could hide an address or a name from the search.
+/// 2.1), however often. Both could hide an address or a name from the search, and the digits of a code that is left would
+/// be read as part of another address.
 fn visible(text: &str) -> Cow<'_, str> {
     let is_invisible = |one: char| matches!(one, '\u{ad}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2060}'..='\u{2064}' | '\u{feff}');
     if !text.contains(|one| is_invisible(one) || address::plain(one) == '%') {
         return text.into();
     }
-    let shown: Vec<char> = text.chars().filter(|one| !is_invisible(*one)).collect();
-    let (mut out, mut from) = (String::with_capacity(text.len()), 0);
-    while from < shown.len() {
-        let encoded = percent_encoded(&shown[from..]);
-        out.push(encoded.unwrap_or(shown[from]));
-        from += if encoded.is_some() { 3 } else { 1 };
+    let mut shown = Vec::with_capacity(text.len());
+    for one in text.chars().filter(|one| !is_invisible(*one)) {
+        shown.push(one);
+        while let Some(decoded) = percent_encoded(&shown) {
+            shown.truncate(shown.len() - 3);
+            shown.push(decoded);
+        }
     }
-    out.into()
+    shown.into_iter().collect::<String>().into()
 }
 
-/// The printable ASCII character that `%XX` at the begin of `rest` stands for.
-fn percent_encoded(rest: &[char]) -> Option<char> {
-    let [percent, high, low, ..] = rest else { return None };
+/// The printable ASCII character that `%XX` at the end of `shown` stands for.
+fn percent_encoded(shown: &[char]) -> Option<char> {
+    let [.., percent, high, low] = shown else { return None };
     if address::plain(*percent) != '%' {
         return None;
     }

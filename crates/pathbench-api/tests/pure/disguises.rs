@@ -204,6 +204,16 @@ proptest! {
 }
 
 #[test]
+fn no_digits_of_a_code_that_is_encoded_itself_are_taken_for_an_address() {
+    let text = "3a001edabcdabdb01000100010001000";
+    for times in 1..=4 {
+        let encoded = (0..times).fold(text.to_owned(), |text, _| percent_encoded(&text, false));
+        let once = anonymous(json!({ "notes": [encoded] }));
+        assert_eq!(once, json!({ "notes": ["3a00:1eda:bcda::/48"] }), "{times}");
+    }
+}
+
+#[test]
 fn addresses_in_a_prefix_are_cut_further() {
     for (text, expected) in [
         ("2002:c000:207:1::1", "2002:c000:200::/40"),
