@@ -157,7 +157,8 @@ fn found_at(rest: &[(char, char)], is_after_letter: bool, work: &mut Work<'_>) -
         let next = rest.get(length).map(|(next, _)| *next);
         let text = &candidate[..length];
         let replacement = replacement(text, shape, next, is_after_letter)?;
-        let prefix = prefix_length(&rest[length..], &replacement);
+        let zone = if shape.colons >= 2 { zone_length(&rest[length..]) } else { 0 };
+        let prefix = zone + prefix_length(&rest[length + zone..], &replacement);
         // `::` alone is no address of a host; `::/48` is the anonymous form of one.
         (text != "::" || prefix > 0).then_some((length + prefix, replacement))
     })
@@ -179,6 +180,21 @@ fn may_end(length: usize, shape: Shape, next: Option<char>) -> bool {
         Some(next) if next.is_ascii_hexdigit() => is_ipv4,
         _ => is_ipv4 || is_ipv6 || is_hyphenated || is_link_layer || is_reverse,
     }
+}
+
+/// Whether an IPv6 address ends `text`.
+pub(super) fn ends_with_ipv6(text: &[char]) -> bool {
+    const LONGEST: usize = "ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255".len();
+    let is_part = |one: &char| one.is_ascii_hexdigit() || matches!(one, ':' | '.');
+    let part: String = text.iter().rev().take(LONGEST).map(|one| plain(*one)).take_while(is_part).collect();
+    let part: String = part.chars().rev().collect();
+    (0..part.len()).any(|from| part[from..].parse::<Ipv6Addr>().is_ok())
+}
+
+/// The length of a zone's number in `%30` after an address, which can be read as an encoded digit.
+fn zone_length(rest: &[(char, char)]) -> usize {
+    let digits = || rest.iter().skip(1).take_while(|(_, one)| one.is_ascii_hexdigit()).count();
+    if rest.first().is_some_and(|(_, first)| *first == '%') && digits() >= 2 { 1 + digits() } else { 0 }
 }
 
 /// The length of `/24` after an address: a prefix that is cut again stays as it is, and a longer one is cut.

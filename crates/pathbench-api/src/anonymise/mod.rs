@@ -346,18 +346,27 @@ fn settled(text: &str, work: &mut Work<'_>, pass: impl Fn(&str, &mut Work<'_>) -
 
 /// The text as a reader sees it: without invisible characters, and with those that are percent-encoded (RFC 3986, section
 /// 2.1), however often. Both could hide an address or a name from the search, and the digits of a code that is left would
-/// be read as part of another address.
+/// be read as part of another address. What would add a digit to an IPv6 address is its zone (RFC 4007, section 11).
 fn visible(text: &str) -> Cow<'_, str> {
     let is_invisible = |one: char| matches!(one, '\u{ad}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2060}'..='\u{2064}' | '\u{feff}');
     if !text.contains(|one| is_invisible(one) || address::plain(one) == '%') {
         return text.into();
     }
     let mut shown = Vec::with_capacity(text.len());
+    // The first character behind the last one that was encoded.
+    let mut literal = 0;
     for one in text.chars().filter(|one| !is_invisible(*one)) {
         shown.push(one);
         while let Some(decoded) = percent_encoded(&shown) {
-            shown.truncate(shown.len() - 3);
+            let before = shown.len() - 3;
+            if decoded.is_ascii_hexdigit() && address::ends_with_ipv6(&shown[literal.min(before)..before]) {
+                break;
+            }
+            shown.truncate(before);
             shown.push(decoded);
+            if decoded != '%' {
+                literal = shown.len();
+            }
         }
     }
     shown.into_iter().collect::<String>().into()

@@ -84,6 +84,22 @@ fn a_prefix_that_joins_the_text_beside_it_stays_as_it_is() {
     }
 }
 
+/// Regression: `%30` was decoded, and `10000` is no group of an address.
+#[test]
+fn a_zone_that_reads_as_an_encoded_digit_hides_no_address() {
+    for (text, expected) in [
+        ("[2001:db8:7:1::1000%30", "[2001:db8:7::/48"),
+        ("from fe80::1234%41/64", "from fe80::/48"),
+        ("to 2001:db8:7:1::1000%2530]:80", "to 2001:db8:7::/48]:80"),
+        ("at:fe80::1234%eth0", "at:fe80::/48%eth0"),
+        ("2001:db8:7:1::%31000", "2001:db8:7::/48"),
+        ("2001:db8:7:1::100%30", "2001:db8:7::/48"),
+    ] {
+        assert_eq!(addresses(text), expected);
+        assert_eq!(addresses(expected), expected);
+    }
+}
+
 proptest! {
     #[test]
     fn no_full_ipv4_address_is_left(
@@ -98,10 +114,12 @@ proptest! {
     }
 
     #[test]
-    fn no_full_ipv6_address_is_left(segments in any::<[u16; 8]>(), after in "([ ,)\\]%][ -~]{0,6})?") {
+    fn no_full_ipv6_address_is_left(segments in any::<[u16; 8]>(), after in "([ ,)\\]%][ -~]{0,6}|%[3-6][0-9a-f][ -~]{0,6})?") {
         let address = Ipv6Addr::from(segments);
         let anonymous = addresses(&format!("[{address}{after}"));
-        prop_assert!(anonymous.contains("/48") || anonymous.contains("/24"), "{} → {}", address, anonymous);
+        // Also of the address in an IPv4-mapped one, in 6to4 and in Teredo.
+        let is_cut = ["/48", "/24", "/40", "/32"].iter().any(|length| anonymous.contains(length));
+        prop_assert!(is_cut, "{} → {}", address, anonymous);
         let whole = format!("{address}{after}");
         prop_assert!(!anonymous.contains(&whole) || address.segments()[3..] == [0; 5]);
         prop_assert_eq!(&addresses(&anonymous), &anonymous);
