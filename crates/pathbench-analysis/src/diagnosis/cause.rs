@@ -33,7 +33,7 @@ pub(super) fn find_cause(
 ) -> Option<Cause> {
     let until_ms = from_ms + SLACK_MS;
     let (event, effect) = taken(input, path, until_ms, pmtu_bytes)?;
-    let end_ms = to_ms.or_else(|| given_up_ms(input)).unwrap_or(f64::INFINITY);
+    let end_ms = to_ms.into_iter().chain(given_up_ms(input)).fold(f64::INFINITY, f64::min);
     let restored = input
         .events
         .iter()

@@ -212,13 +212,19 @@ fn an_impairment_that_was_undone_is_no_cause() {
 fn a_path_that_is_back_after_the_application_gave_up_was_not_given_back() {
     let ordered = |t_ms, kind| event(EventSource::Scenario, t_ms, kind, "wlan");
     let gave_up = Event { path: None, ..event(EventSource::Observer, 6100.0, "gave-up", "") };
-    let case = |gave_up: Option<Event>| {
-        let series = Series::new().flowing(3000.0).stuck(8000.0, 90_000).tcp();
-        let case = series.with_event(ordered(2950.0, "down")).with_event(ordered(7000.0, "up"));
-        gave_up.into_iter().fold(case, Case::with_event).only().because
-    };
-    assert!(case(None).contains("`up wlan` at 7.0 s gave it back, but nothing was acknowledged any more"));
-    assert!(!case(Some(gave_up)).contains("gave it back"));
+    let silent = Series::new().flowing(3000.0).stuck(8000.0, 90_000);
+    // The silence lasts to the end of the run, or to the close of the subflow.
+    for series in [silent.clone(), silent.closed()] {
+        let case = |gave_up: Option<Event>| {
+            let case =
+                series.clone().tcp().with_event(ordered(2950.0, "down")).with_event(ordered(7000.0, "up"));
+            gave_up.into_iter().fold(case, Case::with_event).only().because
+        };
+        assert!(
+            case(None).contains("`up wlan` at 7.0 s gave it back, but nothing was acknowledged any more")
+        );
+        assert!(!case(Some(gave_up.clone())).contains("gave it back"));
+    }
 }
 
 /// The sender's samples end while it waits for the close of the connection; those of the receiver go on.
