@@ -185,16 +185,17 @@ fn may_end(length: usize, shape: Shape, next: Option<char>) -> bool {
 /// Whether an IPv6 address ends `text`.
 pub(super) fn ends_with_ipv6(text: &[char]) -> bool {
     const LONGEST: usize = "ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255".len();
-    let is_part = |one: &char| one.is_ascii_hexdigit() || matches!(one, ':' | '.');
-    let part: String = text.iter().rev().take(LONGEST).map(|one| plain(*one)).take_while(is_part).collect();
-    let part: String = part.chars().rev().collect();
-    (0..part.len()).any(|from| part[from..].parse::<Ipv6Addr>().is_ok())
+    let end: String = text[text.len().saturating_sub(LONGEST)..].iter().map(|one| plain(*one)).collect();
+    end.char_indices().any(|(from, _)| end[from..].parse::<Ipv6Addr>().is_ok())
 }
 
 /// The length of a zone's number in `%30` after an address, which can be read as an encoded digit.
 fn zone_length(rest: &[(char, char)]) -> usize {
-    let digits = || rest.iter().skip(1).take_while(|(_, one)| one.is_ascii_hexdigit()).count();
-    if rest.first().is_some_and(|(_, first)| *first == '%') && digits() >= 2 { 1 + digits() } else { 0 }
+    if rest.first().is_none_or(|(_, percent)| *percent != '%') {
+        return 0;
+    }
+    let digits = rest[1..].iter().take_while(|(_, one)| one.is_ascii_hexdigit()).count();
+    if digits >= 2 { 1 + digits } else { 0 }
 }
 
 /// The length of `/24` after an address: a prefix that is cut again stays as it is, and a longer one is cut.

@@ -359,7 +359,9 @@ fn visible(text: &str) -> Cow<'_, str> {
         shown.push(one);
         while let Some(decoded) = percent_encoded(&shown) {
             let before = shown.len() - 3;
-            if decoded.is_ascii_hexdigit() && address::ends_with_ipv6(&shown[literal.min(before)..before]) {
+            // Digits of this code may have been encoded.
+            literal = literal.min(before);
+            if decoded.is_ascii_hexdigit() && address::ends_with_ipv6(&shown[literal..before]) {
                 break;
             }
             shown.truncate(before);
