@@ -20,7 +20,7 @@ pub mod trace;
 
 pub use model::{
     ArqModel, BaseDelay, ChangeSchedule, Discipline, GilbertElliott, JitterDistribution, LinkChange,
-    LinkModel, LossModel, MAX_PACKET_BYTES, RateModel, queue_bytes,
+    LinkModel, LossModel, MAX_PACKET_BYTES, PolicerModel, QueueIsolation, RateModel, queue_bytes,
 };
 pub use parameter::{
     Engines, Field, LinkParameter, PARAMETERS, ParameterKind, TraceOf, Value, overlay, parameter,

@@ -68,6 +68,8 @@ macro_rules! link_model {
 
 link_model! {
     mtu_bytes: u32 = 1_500,
+    /// A policer in front of the queue; `None`: none.
+    policer: Option<PolicerModel> = None,
     /// Probability that a packet is delivered twice, 0 to 1.
     duplicate: f64 = 0.0,
     /// Probability that one bit of a packet is inverted, 0 to 1.
@@ -75,6 +77,8 @@ link_model! {
     /// Limit of the queue before the bottleneck. Without a rate, only retransmissions and outages fill it.
     queue: QueueLimit = QueueLimit::Time(Duration::from_millis(100)),
     queue_discipline: Discipline = Discipline::DropTail,
+    /// How `FqCoDel` shares the rate; other disciplines have one queue.
+    queue_isolation: QueueIsolation = QueueIsolation::Flows,
     /// Acceptable queueing delay; `None`: the recommendation of the discipline's RFC.
     queue_target: Option<Duration> = None,
     /// `CoDel`'s interval or PIE's update period; `None`: the recommendation of their RFC.
@@ -83,18 +87,33 @@ link_model! {
     ecn: bool = false,
     /// Rate of Ethernet frames without preamble and checksum; of IP packets if it is made of opportunities.
     rate: RateModel = RateModel::Unlimited,
+    /// Bytes that may leave at once after a pause (depth of a token bucket). 0: packets are evenly spaced by the emulated
+    /// engine; the kernel's engine has its default depth.
+    burst_bytes: u64 = 0,
     /// Bytes per packet that count for rate and queue in addition to its IP bytes.
     overhead_bytes: u32 = ETHERNET_HEADER_BYTES,
     /// Link-layer retransmission; `None`: lost packets are not retransmitted.
     arq: Option<ArqModel> = None,
     /// Loss after the bottleneck: a lost packet has used the link's rate.
     loss: LossModel = LossModel::default(),
+    /// Correlation of independent losses by the recurrence of netem, 0 to 1.
+    loss_correlation: f64 = 0.0,
+    /// Most packets in the delay at a time; others are dropped. 0: no limit.
+    in_flight_limit: u32 = 0,
     delay: BaseDelay = BaseDelay::default(),
     /// Half width of the uniform, standard deviation of the normal, mean of the exponential, scale of the Pareto
     /// distribution.
     jitter: Duration = Duration::ZERO,
     jitter_distribution: JitterDistribution = JitterDistribution::Uniform,
+    /// Correlation of the deviations of consecutive packets by the recurrence of netem, 0 to 1.
+    jitter_correlation: f64 = 0.0,
     reorder: bool = false,
+    /// Probability that a packet skips the delay, 0 to 1.
+    reorder_share: f64 = 0.0,
+    /// Correlation of the decisions of `reorder_share`.
+    reorder_correlation: f64 = 0.0,
+    /// At least `reorder_gap` - 1 packets between two that skip the delay.
+    reorder_gap: u32 = 1,
 }
 
 /// The rate model. A schedule starts with the direction, and again when a change activates it.
@@ -125,16 +144,53 @@ pub enum Discipline {
     CoDel,
     /// RFC 8033.
     Pie,
+    /// RFC 8290: a queue with `CoDel` for each flow.
+    FqCoDel,
 }
 
 impl Discipline {
     /// All, with their names in scenarios and results.
-    pub const NAMED: [(&'static str, Self); 4] = [
+    pub const NAMED: [(&'static str, Self); 5] = [
         ("drop-tail", Self::DropTail),
         ("drop-head", Self::DropHead),
         ("codel", Self::CoDel),
         ("pie", Self::Pie),
+        ("fq_codel", Self::FqCoDel),
     ];
+}
+
+/// The parties among which `FqCoDel` shares the rate, in the terms of tc-cake(8). A flow's share is its quantum divided
+/// by the number of flows of its host that always have packets to send, as in `cake_get_flow_quantum` of
+/// `net/sched/sch_cake.c`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum QueueIsolation {
+    /// Each flow has the same share.
+    Flows,
+    /// Each source address has the same share, and each of its flows an equal part of it.
+    DualSourceHost,
+    /// Each destination address has the same share, and each of its flows an equal part of it.
+    DualDestinationHost,
+    /// A flow's quantum is divided by the larger of the numbers of flows of its source and of its destination.
+    TripleIsolate,
+}
+
+impl QueueIsolation {
+    /// All, with their names in scenarios and results.
+    pub const NAMED: [(&'static str, Self); 4] = [
+        ("flows", Self::Flows),
+        ("dual-srchost", Self::DualSourceHost),
+        ("dual-dsthost", Self::DualDestinationHost),
+        ("triple-isolate", Self::TripleIsolate),
+    ];
+}
+
+/// A token bucket that drops the packets that find too few tokens instead of delaying them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PolicerModel {
+    /// Of Ethernet frames without preamble and checksum, at least 1.
+    pub rate_bps: u64,
+    /// Depth of the bucket, which is full in the beginning.
+    pub burst_bytes: u64,
 }
 
 /// Link-layer retransmission (ARQ): each attempt fails by the loss model and takes the packet's transmission time and
@@ -203,7 +259,7 @@ impl Default for BaseDelay {
 }
 
 /// Distributions of jitter. Uniform and normal lie around the base delay (the sum is never negative), exponential and
-/// Pareto are added to it.
+/// Pareto are added to it, netem's Pareto lies around it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub enum JitterDistribution {
     /// Uniform in `[-size, size]`.
@@ -217,16 +273,20 @@ pub enum JitterDistribution {
         /// Tail index: a smaller index gives a heavier tail.
         shape: f64,
     },
+    /// The table `pareto.dist` of iproute2: a Pareto variable of index 3, less its mean of 1.5, times 4/3, cut off at 4,
+    /// so that it lies between -2/3 and 4 around a mean of nearly 0.
+    NetemPareto,
 }
 
 impl JitterDistribution {
     /// All, with their names in scenarios and results. The Pareto index of 3 is that of netem's table: heavy-tailed,
     /// with a mean and a variance.
-    pub const NAMED: [(&'static str, Self); 4] = [
+    pub const NAMED: [(&'static str, Self); 5] = [
         ("uniform", Self::Uniform),
         ("normal", Self::Normal),
         ("exponential", Self::Exponential),
         ("pareto", Self::Pareto { shape: 3.0 }),
+        ("netem-pareto", Self::NetemPareto),
     ];
 }
 

@@ -10,8 +10,19 @@ pub struct PipePacket<P> {
     /// Number of wire packets: 1, or the segments of a GSO packet. Each one counts with the pipe's overhead.
     pub segments: u32,
     pub ecn: Ecn,
+    pub flow: PacketFlow,
     /// Identifies the packet to the pipe's owner.
     pub payload: P,
+}
+
+/// Digests of a packet's addresses and of its flow, by which a fair queue separates packets. Packets with equal digests
+/// share a queue, so packets without digests are one flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PacketFlow {
+    pub source: u32,
+    pub destination: u32,
+    /// Of addresses, protocol and ports.
+    pub flow: u32,
 }
 
 /// The ECN field of an IP header (RFC 3168, section 5).
@@ -56,17 +67,29 @@ pub struct Delivery {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum DropCause {
     QueueFull,
-    /// `CoDel` or PIE dropped it.
+    /// `CoDel` (also that of `fq_codel`) or PIE dropped it.
     QueueManagement,
     Loss,
     Arq,
     Mtu,
     Blackhole,
+    /// More than the policer's rate and burst.
+    Policer,
+    /// As many packets as `in_flight_limit` allows were in flight.
+    InFlight,
 }
 
 impl DropCause {
-    pub const ALL: [Self; 6] =
-        [Self::QueueFull, Self::QueueManagement, Self::Loss, Self::Arq, Self::Mtu, Self::Blackhole];
+    pub const ALL: [Self; 8] = [
+        Self::QueueFull,
+        Self::QueueManagement,
+        Self::Loss,
+        Self::Arq,
+        Self::Mtu,
+        Self::Blackhole,
+        Self::Policer,
+        Self::InFlight,
+    ];
 
     pub const fn name(self) -> &'static str {
         match self {
@@ -76,6 +99,8 @@ impl DropCause {
             Self::Arq => "arq",
             Self::Mtu => "mtu",
             Self::Blackhole => "blackhole",
+            Self::Policer => "policer",
+            Self::InFlight => "in-flight",
         }
     }
 }
@@ -118,6 +143,12 @@ pub(crate) struct Held<P> {
     pub(crate) corrupt: bool,
     pub(crate) mark: bool,
     pub(crate) bad_state: bool,
+    /// The number that decides about the loss of the first attempt, if losses are correlated.
+    pub(crate) loss_level: Option<f64>,
+    /// The deviation from the delay in units of the jitter, if jitter is correlated.
+    pub(crate) jitter_level: Option<f64>,
+    /// Whether the packet skips the delay, as one of the fixed share that is reordered.
+    pub(crate) early: bool,
 }
 
 #[derive(Debug)]
@@ -179,6 +210,10 @@ pub enum DrawPurpose {
     Jitter,
     JitterAngle,
     QueueManagement,
+    /// The numbers that correlated decisions begin with.
+    Correlation,
+    Reorder,
+    FlowHash,
 }
 
 /// Random decisions that depend only on a seed, a purpose and a packet's number, not on time, on the fates of other

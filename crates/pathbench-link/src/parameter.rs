@@ -2,7 +2,7 @@
 
 use crate::model::{
     ArqModel, BaseDelay, Discipline, GilbertElliott, JitterDistribution, LinkChange, LinkModel, LossModel,
-    RateModel,
+    PolicerModel, QueueIsolation, RateModel,
 };
 use crate::schedule::{DelaySchedule, LossSchedule, RateSchedule};
 use pathbench_record::network::ETHERNET_HEADER_BYTES;
@@ -151,6 +151,8 @@ macro_rules! parameter {
 const DELAY: ParameterKind = ParameterKind::Time { least: Duration::ZERO, most: Duration::from_secs(60) };
 const QUEUE_DELAY: ParameterKind =
     ParameterKind::Time { least: Duration::from_micros(1), most: Duration::from_secs(10) };
+/// Far above the depths of real token buckets; work in the bottleneck stays below 2⁶⁴.
+const MOST_BURST_BYTES: u64 = 1_000_000_000;
 const PATTERN: ParameterKind =
     ParameterKind::Time { least: Duration::from_millis(1), most: Duration::from_secs(24 * 3_600) };
 /// 802.11's `dot11ShortRetryLimit`; a driver's count includes the first attempt.
@@ -196,11 +198,12 @@ pub static PARAMETERS: &[LinkParameter] = &[
     parameter!("delay_trace", ParameterKind::Trace(TraceOf::Delay), "none", Emulated where model => model.constant_delay().is_none(),
         Value::DelayTrace(_, delays) => delay: BaseDelay::Schedule(Arc::clone(delays)),
         "file with a trace of one-way delays (`second,delay_ms`)"),
-    parameter!("jitter_distribution", ParameterKind::Choice(&["uniform", "normal", "exponential", "pareto"]), "`\"uniform\"`",
+    parameter!("jitter_distribution", ParameterKind::Choice(&["uniform", "normal", "exponential", "pareto", "netem-pareto"]), "`\"uniform\"`",
         Emulated where model => model.jitter_distribution != JitterDistribution::Uniform && !model.jitter.is_zero(),
         Value::Choice(name) => jitter_distribution: named(&JitterDistribution::NAMED, name),
         "`\"uniform\"` and `\"normal\"` lie around the delay, `\"exponential\"` and `\"pareto\"` (index 3) on top of it; `jitter` \
-         is the half width, standard deviation, mean or scale"),
+         is the half width, standard deviation, mean or scale. `\"netem-pareto\"` is netem's: from the delay - 2/3 of \
+         `jitter` to the delay + 4 times `jitter`, with nearly the delay as its mean"),
     LinkParameter {
         // netem sends each packet at its own time (`tfifo_enqueue` of `net/sched/sch_netem.c`).
         needs: |model| {
@@ -226,19 +229,20 @@ pub static PARAMETERS: &[LinkParameter] = &[
     parameter!("corrupt", ParameterKind::Fraction, "`\"0%\"`", Emulated where model => model.corrupt > 0.0,
         Value::Fraction(share) => corrupt: *share,
         "probability that one bit of a packet is inverted (the receiving kernel drops it by its checksum)"),
-    parameter!("queue_discipline", ParameterKind::Choice(&["drop-tail", "drop-head", "codel", "pie"]), "`\"drop-tail\"`",
+    parameter!("queue_discipline", ParameterKind::Choice(&["drop-tail", "drop-head", "codel", "pie", "fq_codel"]), "`\"drop-tail\"`",
         Emulated where model => model.queue_discipline != Discipline::DropTail,
         Value::Choice(name) => queue_discipline: named(&Discipline::NAMED, name),
-        "which packet the queue drops: `codel` is RFC 8289, `pie` RFC 8033"),
+        "which packet the queue drops: `codel` is RFC 8289, `pie` RFC 8033, `fq_codel` RFC 8290 (a queue for each flow, in \
+         1024 buckets)"),
     parameter!("queue_target", QUEUE_DELAY, "`\"5ms\"`, `\"15ms\"`", Emulated where _ => false,
         Value::Time(target) => queue_target: Some(*target),
-        "acceptable delay in the queue of `codel` or `pie`"),
+        "acceptable delay in the queue of `codel`, `fq_codel` or `pie`"),
     parameter!("queue_interval", QUEUE_DELAY, "`\"100ms\"`, `\"15ms\"`", Emulated where _ => false,
         Value::Time(interval) => queue_interval: Some(*interval),
-        "interval of `codel`, update period of `pie`"),
+        "interval of `codel` and `fq_codel`, update period of `pie`"),
     parameter!("ecn", ParameterKind::Flag, "false", Emulated where _ => false,
         Value::Flag(ecn) => ecn: *ecn,
-        "`codel` and `pie` mark ECN-capable packets instead of dropping them"),
+        "`codel`, `fq_codel` and `pie` mark ECN-capable packets instead of dropping them"),
     parameter!("arq", ParameterKind::Table(&ARQ), "none", Emulated where model => model.arq.is_some(),
         Value::Table(_, values) => arq: arq(values),
         "link-layer retransmission (ARQ): a table, below"),
@@ -250,6 +254,46 @@ pub static PARAMETERS: &[LinkParameter] = &[
         Value::Bytes(bytes) => overhead_bytes: *bytes as u32,
         "bytes that a packet counts for rate and queue beside its IP bytes: 38 with preamble, checksum and gap of Ethernet"
     ),
+    parameter!("burst", ParameterKind::Bytes { least: 0, most: MOST_BURST_BYTES }, "none; `engine = \"kernel\"`: 1 ms of the rate",
+        Kernel where _ => false,
+        Value::Bytes(bytes) => burst_bytes: *bytes,
+        "depth of a token bucket as that of tbf: Ethernet frames of this size in total may leave at once after a pause"),
+    parameter!("policer", ParameterKind::Table(&POLICER), "none", Emulated where model => model.policer.is_some(),
+        Value::Table(_, values) => policer: policer(values),
+        "token bucket in front of the queue that drops packets instead of delaying them: a table, below"),
+    parameter!("queue_isolation", ParameterKind::Choice(&["flows", "dual-srchost", "dual-dsthost", "triple-isolate"]),
+        "`\"flows\"`", Emulated where model => model.queue_isolation != QueueIsolation::Flows,
+        Value::Choice(name) => queue_isolation: named(&QueueIsolation::NAMED, name),
+        "parties among which `fq_codel` shares the rate, as `cake` does: flows, or source or destination addresses and then \
+         their flows; `\"triple-isolate\"` divides a flow's share by the larger number of flows of its two addresses. The \
+         rest of `cake` (COBALT, tins, ACK filter, collision-free hash) is not modelled"),
+    parameter!("loss_correlation", ParameterKind::Fraction, "`\"0%\"`", Emulated where model => model.loss_correlation > 0.0,
+        Value::Fraction(share) => loss_correlation: *share,
+        "correlation ρ of `loss`, by netem's recurrence: x = (1 - ρ) × random + ρ × last x, and a packet is lost if x < \
+         `loss`. x is seldom near 0 or 1, so the mean loss is not `loss`: 10 % with 25 % loses 1.7 %, 1 % with 25 % 3 \
+         packets in a million. For bursts of a known mean use `burst_loss`"),
+    parameter!("jitter_correlation", ParameterKind::Fraction, "`\"0%\"`",
+        Emulated where model => model.jitter_correlation > 0.0 && !model.jitter.is_zero(),
+        Value::Fraction(share) => jitter_correlation: *share,
+        "correlation ρ of consecutive deviations from the delay: (1 - ρ) × random + ρ × last, which keeps their mean and \
+         multiplies their standard deviation by √((1 - ρ) / (1 + ρ)). netem's own has no effect below 0.2 s of jitter"),
+    parameter!("reorder_share", ParameterKind::Fraction, "`\"0%\"`", Emulated where model => model.reorder_share > 0.0,
+        Value::Fraction(share) => reorder_share: *share,
+        "probability that a packet skips the delay and so overtakes those in flight, as netem's `reorder`"),
+    parameter!("reorder_correlation", ParameterKind::Fraction, "`\"0%\"`",
+        Emulated where model => model.reorder_correlation > 0.0 && model.reorder_share > 0.0,
+        Value::Fraction(share) => reorder_correlation: *share,
+        "correlation of `reorder_share`, by the recurrence of `loss_correlation`"),
+    parameter!("reorder_gap", ParameterKind::Integer { least: 1, most: 1_000_000 }, "1",
+        Emulated where model => model.reorder_gap > 1 && model.reorder_share > 0.0,
+        Value::Integer(gap) => reorder_gap: *gap as u32,
+        "after a packet that skips the delay, `reorder_gap` - 1 packets have it: with a share of 100 %, one packet of \
+         `reorder_gap` overtakes"),
+    parameter!("in_flight_limit", ParameterKind::Integer { least: 0, most: 1_000_000_000 }, "0 (none)",
+        Emulated where model => model.in_flight_limit > 0,
+        Value::Integer(packets) => in_flight_limit: *packets as u32,
+        "most packets in the delay at a time, as netem's `limit` has it; others are dropped. It caps the rate at `limit` \
+         packets in each `delay`"),
     LinkParameter {
         of_link: true,
         ..parameter!("mtu", ParameterKind::Bytes { least: 68, most: 65_535 }, "1500", Kernel where _ => false,
@@ -301,11 +345,26 @@ static ARQ: [Field; 2] = [
     ),
 ];
 
+static POLICER: [Field; 2] = [
+    needed("rate", ParameterKind::Rate, "\"10mbit\"", "rate of Ethernet frames that may pass"),
+    needed(
+        "burst",
+        ParameterKind::Bytes { least: 0, most: MOST_BURST_BYTES },
+        "\"64kB\"",
+        "bytes that may pass at once after a pause; packets of more bytes never pass; 0 takes the policer away",
+    ),
+];
+
+fn policer(values: &[Value]) -> Option<PolicerModel> {
+    let [Value::Rate(rate_bps), Value::Bytes(burst_bytes)] = *values else { return None };
+    (burst_bytes > 0).then_some(PolicerModel { rate_bps, burst_bytes })
+}
+
 fn rate_changes(model: &LinkModel) -> bool {
     !matches!(model.rate, RateModel::Unlimited | RateModel::Constant(_))
 }
 
-fn named<T: Copy>(known: &[(&str, T); 4], name: &str) -> T {
+fn named<T: Copy, const N: usize>(known: &[(&str, T); N], name: &str) -> T {
     known.iter().find(|(known, _)| *known == name).map_or(known[0].1, |(_, value)| *value)
 }
 

@@ -1,5 +1,8 @@
 //! The bottleneck: sends one packet at a time at the current rate.
 //!
+//! A token bucket of depth `burst` saves the work of idle times, so a packet leaves when the bucket and the work since
+//! its start hold its size: exactly when the qdisc tbf would let it pass.
+//!
 //! The unit of work is 10⁻⁹ bit, so that all numbers are integers: a rate of r bit/s does r units in each nanosecond.
 //! The next packet uses the work that remains in the last nanosecond of a packet.
 
@@ -9,7 +12,7 @@ use crate::{ArqModel, OpportunitySchedule, RateModel};
 use pathbench_record::time::Timestamp;
 use std::time::Duration;
 
-const WORK_PER_BYTE: u64 = 8_000_000_000;
+pub(super) const WORK_PER_BYTE: u64 = 8_000_000_000;
 
 #[derive(Debug)]
 enum Pace {
@@ -96,8 +99,10 @@ enum Phase {
 pub(crate) struct Bottleneck<P> {
     pace: Pace,
     sending: Option<Sending<P>>,
-    /// Work that remains in the last nanosecond of the previous packet, and the end of that nanosecond.
-    left_over: (u64, Timestamp),
+    /// Work saved up for the next packets: a token bucket's tokens, or without a bucket only the work that remains in the
+    /// last nanosecond of the previous packet; and the time up to which it counts.
+    saved: (u64, Timestamp),
+    burst_work: u64,
     budget: u64,
     halted: bool,
 }
@@ -111,8 +116,40 @@ pub(crate) enum Progress<P> {
 }
 
 impl<P> Bottleneck<P> {
-    pub(crate) fn new(model: &RateModel, begin: Timestamp) -> Self {
-        Self { pace: Pace::new(model, begin), sending: None, left_over: (0, begin), budget: 0, halted: false }
+    /// A bottleneck with a full token bucket of `burst_bytes`.
+    pub(crate) fn new(model: &RateModel, burst_bytes: u64, begin: Timestamp) -> Self {
+        let burst_work = burst_bytes.saturating_mul(WORK_PER_BYTE);
+        Self {
+            pace: Pace::new(model, begin),
+            sending: None,
+            saved: (burst_work, begin),
+            burst_work,
+            budget: 0,
+            halted: false,
+        }
+    }
+
+    /// Tokens beyond a smaller bucket are lost.
+    pub(crate) fn set_burst(&mut self, burst_bytes: u64, now: Timestamp) {
+        self.save(now);
+        self.burst_work = burst_bytes.saturating_mul(WORK_PER_BYTE);
+        self.saved.0 = self.saved.0.min(self.burst_work);
+    }
+
+    /// Fills the token bucket up to `now`, unless a packet takes all the work.
+    fn save(&mut self, now: Timestamp) {
+        let Pace::Steady(rate) = &self.pace else { return };
+        let idle = self.sending.as_ref().is_none_or(|sending| matches!(sending.phase, Phase::Pausing(_)));
+        while idle && self.saved.0 < self.burst_work && self.saved.1 < now {
+            let (rate_bps, until) = rate.value_at(self.saved.1);
+            let until = until.map_or(now, |until| until.min(now));
+            let work = u128::from(until.duration_since(self.saved.1).as_nanos() as u64) * u128::from(rate_bps);
+            let filled = u64::try_from(work).unwrap_or(u64::MAX).saturating_add(self.saved.0);
+            self.saved = (filled.min(self.burst_work), until);
+        }
+        if self.burst_work > 0 {
+            self.saved.1 = now;
+        }
     }
 
     pub(crate) fn is_free(&self) -> bool {
@@ -151,13 +188,13 @@ impl<P> Bottleneck<P> {
     }
 
     fn begin(&mut self, held: Held<P>, work: u64, attempt: u32, now: Timestamp) {
+        self.save(now);
         let mut left = work;
         if let Pace::Steady(rate) = &mut self.pace {
             rate.advance(now);
-            if self.left_over.1 == now {
-                left = left.saturating_sub(self.left_over.0);
-            }
-            self.left_over.0 = 0;
+            let saved = if self.saved.1 == now { self.saved.0.min(left) } else { 0 };
+            left -= saved;
+            self.saved.0 = if self.burst_work > 0 { self.saved.0 - saved } else { 0 };
         }
         self.sending = Some(Sending { held, attempt, work, left, phase: Phase::Sending(now) });
     }
@@ -190,8 +227,11 @@ impl<P> Bottleneck<P> {
         match (&self.pace, since) {
             (Pace::Unlimited, Some((since, _))) => Some(since),
             (Pace::Steady(rate), Some((since, left))) => {
-                let end =
-                    (rate.value() > 0).then(|| since + Duration::from_nanos(left.div_ceil(rate.value())));
+                let end = match (left, rate.value()) {
+                    (0, _) => Some(since),
+                    (_, 0) => None,
+                    (left, bps) => Some(since + Duration::from_nanos(left.div_ceil(bps))),
+                };
                 match (end, rate.next_step()) {
                     (Some(end), Some(until)) => Some(end.min(until)),
                     (end, until) => end.or(until),
@@ -252,7 +292,8 @@ impl<P> Bottleneck<P> {
                     u128::from(now.as_nanos().saturating_sub(since.as_nanos())) * u128::from(rate.value());
                 let done = u64::try_from(done).unwrap_or(u64::MAX);
                 if done >= sending.left {
-                    self.left_over = (done - sending.left, now);
+                    let saved = if self.burst_work > 0 { self.saved.0 } else { 0 };
+                    self.saved = (saved.saturating_add(done - sending.left), now);
                 }
                 sending.left = sending.left.saturating_sub(done);
                 rate.advance(now);
@@ -270,8 +311,11 @@ impl<P> Bottleneck<P> {
             self.budget = 0;
             self.settle(now);
         }
+        self.save(now);
         self.pace = Pace::new(model, now);
-        self.left_over.0 = 0;
+        if self.burst_work == 0 {
+            self.saved.0 = 0;
+        }
         if let Some(sending) = &mut self.sending {
             let work = self.pace.work(&sending.held);
             sending.left = match sending.work {

@@ -5,7 +5,7 @@
 //! At 12.112 Mbit/s, a packet of 1500 bytes and its Ethernet header take 1 ms:
 //!
 //! ```rust
-//! use pathbench_link::packet::{Ecn, Fate, PipePacket};
+//! use pathbench_link::packet::{Ecn, Fate, PacketFlow, PipePacket};
 //! use pathbench_link::pipe::Pipe;
 //! use pathbench_link::{BaseDelay, LinkModel, RateModel};
 //! use pathbench_record::time::Timestamp;
@@ -19,7 +19,8 @@
 //! let start = Timestamp::default();
 //! let mut pipe = Pipe::new(model, 1, start);
 //! for name in ["first", "second"] {
-//!     pipe.offer(start, PipePacket { ip_bytes: 1_500, segments: 1, ecn: Ecn::NotEct, payload: name });
+//!     let flow = PacketFlow::default();
+//!     pipe.offer(start, PipePacket { ip_bytes: 1_500, segments: 1, ecn: Ecn::NotEct, flow, payload: name });
 //! }
 //! let mut arrivals = Vec::new();
 //! while let Some(deadline) = pipe.next_deadline() {
@@ -32,6 +33,8 @@
 //! ```
 
 mod bottleneck;
+mod correlation;
+mod policer;
 mod schedule;
 mod transit;
 
@@ -41,7 +44,9 @@ use crate::packet::{
 use crate::queue::Queue;
 use crate::{ChangeSchedule, LinkChange, LinkModel};
 use bottleneck::{Bottleneck, Progress};
+use correlation::Correlations;
 use pathbench_record::time::Timestamp;
+use policer::Policer;
 use std::collections::VecDeque;
 use std::time::Duration;
 use transit::{Delay, Flight, Loss};
@@ -57,6 +62,8 @@ pub struct Pipe<P> {
     chance: Chance,
     now: Timestamp,
     offered: u64,
+    policer: Option<Policer>,
+    correlations: Correlations,
     queue: Queue<P>,
     bottleneck: Bottleneck<P>,
     bottleneck_due: Option<Timestamp>,
@@ -95,8 +102,10 @@ impl<P> Pipe<P> {
             chance,
             now,
             offered: 0,
+            policer: model.policer.map(|policer| Policer::new(policer, now)),
+            correlations: Correlations::default(),
             queue: Queue::new(&model, chance, now),
-            bottleneck: Bottleneck::new(&model.rate, now),
+            bottleneck: Bottleneck::new(&model.rate, model.burst_bytes, now),
             bottleneck_due: None,
             loss: Loss::new(model.loss.clone(), now),
             delay: Delay::new(&model, now),
@@ -115,8 +124,11 @@ impl<P> Pipe<P> {
     /// use pathbench_link::{LinkModel, RateModel};
     /// use pathbench_record::time::Timestamp;
     /// use pathbench_record::units::QueueLimit;
-    /// # use pathbench_link::packet::{Ecn, PipePacket};
-    /// # fn packet() -> PipePacket<()> { PipePacket { ip_bytes: 1_500, segments: 1, ecn: Ecn::NotEct, payload: () } }
+    /// # use pathbench_link::packet::{Ecn, PacketFlow, PipePacket};
+    /// # fn packet() -> PipePacket<()> {
+    /// #     let flow = PacketFlow::default();
+    /// #     PipePacket { ip_bytes: 1_500, segments: 1, ecn: Ecn::NotEct, flow, payload: () }
+    /// # }
     ///
     /// let (rate, queue) = (RateModel::Constant(1_000_000), QueueLimit::Packets(2));
     /// let mut pipe = Pipe::new(LinkModel { rate, queue, ..LinkModel::default() }, 1, Timestamp::default());
@@ -136,6 +148,9 @@ impl<P> Pipe<P> {
         let segment_bytes = held.packet.ip_bytes.div_ceil(held.packet.segments.max(1));
         if segment_bytes > self.model.mtu_bytes {
             return self.ledger.drop(held, DropCause::Mtu, now);
+        }
+        if self.policer.as_mut().is_some_and(|policer| !policer.passes(held.wire_bytes, now)) {
+            return self.ledger.drop(held, DropCause::Policer, now);
         }
         if self.bottleneck.is_free() && self.queue.is_empty() {
             self.bottleneck.send(held, now);
@@ -160,6 +175,9 @@ impl<P> Pipe<P> {
             corrupt: self.chance.happens(self.model.corrupt, DrawPurpose::Corrupt, number, 0),
             mark: false,
             bad_state: self.loss.state_at(number, self.chance),
+            loss_level: self.correlations.loss_level(&self.model, number, self.chance),
+            jitter_level: self.correlations.jitter_level(&self.model, number, self.chance),
+            early: self.correlations.is_early(&self.model, number, self.chance),
             packet,
         };
         let statistics = &mut self.ledger.statistics;
@@ -218,8 +236,11 @@ impl<P> Pipe<P> {
     /// use pathbench_link::pipe::{Pipe, PipeCondition};
     /// use pathbench_record::time::Timestamp;
     /// use std::time::Duration;
-    /// # use pathbench_link::packet::{Ecn, PipePacket};
-    /// # fn packet() -> PipePacket<()> { PipePacket { ip_bytes: 1_500, segments: 1, ecn: Ecn::NotEct, payload: () } }
+    /// # use pathbench_link::packet::{Ecn, PacketFlow, PipePacket};
+    /// # fn packet() -> PipePacket<()> {
+    /// #     let flow = PacketFlow::default();
+    /// #     PipePacket { ip_bytes: 1_500, segments: 1, ecn: Ecn::NotEct, flow, payload: () }
+    /// # }
     ///
     /// let start = Timestamp::default();
     /// let end = start + Duration::from_secs(3);
@@ -324,10 +345,15 @@ impl<P> Pipe<P> {
 
     fn sent(&mut self, held: Held<P>, attempt: u32, now: Timestamp) {
         if !self.loss.takes(&held, attempt, now, self.chance) {
-            let due =
-                now + self.delay.packet_delay(held.number, now, self.chance) + self.bottleneck.train_delay();
+            let limit = self.model.in_flight_limit as usize;
+            if limit > 0 && self.flight.packets() >= limit {
+                return self.ledger.drop(held, DropCause::InFlight, now);
+            }
+            let train_delay = if held.early { Duration::ZERO } else { self.bottleneck.train_delay() };
+            let due = now + self.delay.packet_delay(&held, now, self.chance) + train_delay;
             let packets = u64::from(held.packet.segments);
-            if self.flight.add(held, due, self.delay.may_overtake()) {
+            let may_overtake = held.early || self.delay.may_overtake();
+            if self.flight.add(held, due, may_overtake) {
                 self.ledger.statistics.reordered_packets += packets;
             }
             return;
@@ -350,8 +376,18 @@ impl<P> Pipe<P> {
         change.apply(&mut self.model);
         let model = &self.model;
         let disciplines = [change.queue_target, change.queue_interval].iter().any(Option::is_some);
-        if disciplines || change.queue_discipline.is_some() || change.ecn.is_some() {
+        let kinds = change.queue_discipline.is_some() || change.queue_isolation.is_some();
+        if disciplines || kinds || change.ecn.is_some() {
             self.queue.change(model, now);
+        }
+        if let Some(policer) = change.policer {
+            match (&mut self.policer, policer) {
+                (Some(running), Some(changed)) => running.change(changed, now),
+                (running, changed) => *running = changed.map(|changed| Policer::new(changed, now)),
+            }
+        }
+        if let Some(burst_bytes) = change.burst_bytes {
+            self.bottleneck.set_burst(burst_bytes, now);
         }
         if change.loss.is_some() {
             self.loss.change(model.loss.clone(), now);

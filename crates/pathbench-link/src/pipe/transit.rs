@@ -37,12 +37,16 @@ impl Delay {
     }
 
     #[inline]
-    pub(crate) fn packet_delay(&mut self, number: u64, now: Timestamp, chance: Chance) -> Duration {
+    pub(crate) fn packet_delay<P>(&mut self, held: &Held<P>, now: Timestamp, chance: Chance) -> Duration {
         let base = self.base.advance(now);
+        if held.early {
+            return Duration::ZERO;
+        }
         if self.jitter.is_zero() {
             return base;
         }
-        let extra_ns = draw(self.distribution, number, chance) * self.jitter.as_nanos() as f64;
+        let deviation = held.jitter_level.unwrap_or_else(|| self.distribution.draw(held.number, chance));
+        let extra_ns = deviation * self.jitter.as_nanos() as f64;
         // The conversion from floating point saturates: a negative delay becomes zero.
         Duration::from_nanos((base.as_nanos() as f64 + extra_ns).round() as u64)
     }
@@ -65,20 +69,24 @@ fn scheduled_delay(base: &BaseDelay, begin: Timestamp) -> ScheduledValue<Duratio
     }
 }
 
-/// A draw from a distribution of size 1.
-#[inline]
-fn draw(distribution: JitterDistribution, number: u64, chance: Chance) -> f64 {
-    // In (0, 1], so that its logarithm is finite.
-    let unit = 1.0 - chance.unit(DrawPurpose::Jitter, number, 0);
-    match distribution {
-        JitterDistribution::Uniform => 1.0 - 2.0 * unit,
-        // Box and Muller, 1958.
-        JitterDistribution::Normal => {
-            (-2.0 * unit.ln()).sqrt() * (TAU * chance.unit(DrawPurpose::JitterAngle, number, 0)).cos()
+impl JitterDistribution {
+    /// The deviation of a packet's delay in units of the jitter.
+    #[inline]
+    pub(crate) fn draw(self, number: u64, chance: Chance) -> f64 {
+        // In (0, 1], so that its logarithm is finite.
+        let unit = 1.0 - chance.unit(DrawPurpose::Jitter, number, 0);
+        match self {
+            Self::Uniform => 1.0 - 2.0 * unit,
+            // Box and Muller, 1958.
+            Self::Normal => {
+                (-2.0 * unit.ln()).sqrt() * (TAU * chance.unit(DrawPurpose::JitterAngle, number, 0)).cos()
+            }
+            Self::Exponential => -unit.ln(),
+            // Inverse of Lomax's distribution function.
+            Self::Pareto { shape } => unit.powf(-1.0 / shape) - 1.0,
+            // `netem/pareto.c` of iproute2.
+            Self::NetemPareto => ((unit.powf(-1.0 / 3.0) - 1.5) * 4.0 / 3.0).min(4.0),
         }
-        JitterDistribution::Exponential => -unit.ln(),
-        // Inverse of Lomax's distribution function.
-        JitterDistribution::Pareto { shape } => unit.powf(-1.0 / shape) - 1.0,
     }
 }
 
@@ -109,6 +117,11 @@ impl<P> Flight<P> {
         self.latest = self.latest.max(due);
         self.in_order.push_back(Flying { due: self.latest, held });
         false
+    }
+
+    /// Number of packets in flight.
+    pub(crate) fn packets(&self) -> usize {
+        self.in_order.len() + self.overtaking.len()
     }
 
     pub(crate) fn next_due(&self) -> Option<Timestamp> {
@@ -193,7 +206,10 @@ impl Loss {
 
     pub(crate) fn takes<P>(&mut self, held: &Held<P>, attempt: u32, now: Timestamp, chance: Chance) -> bool {
         let probability = match &self.model {
-            LossModel::Independent(loss) => *loss,
+            LossModel::Independent(loss) => match held.loss_level {
+                Some(level) if attempt == 0 => return level < *loss,
+                _ => *loss,
+            },
             LossModel::GilbertElliott(channel) if held.bad_state => channel.loss_bad,
             LossModel::GilbertElliott(channel) => channel.loss_good,
             LossModel::Bursts { .. } => self.in_bursts(now),

@@ -1,5 +1,6 @@
 //! Active queue management: `CoDel` and PIE, which mark or drop packets.
 
+use crate::packet::{Ecn, Held};
 use pathbench_record::time::Timestamp;
 use std::time::Duration;
 
@@ -33,6 +34,18 @@ pub(super) struct Taken {
     pub(super) waited: Duration,
     pub(super) backlog_bytes: u64,
     pub(super) markable: bool,
+}
+
+impl Taken {
+    /// `held` is the packet taken out, `backlog_bytes` the bytes that its queue still holds.
+    pub(super) fn new<P>(held: &Held<P>, backlog_bytes: u64, ecn: bool, now: Timestamp) -> Self {
+        Self {
+            wire_bytes: held.wire_bytes,
+            waited: now.duration_since(held.offered_at),
+            backlog_bytes,
+            markable: ecn && held.packet.ecn != Ecn::NotEct,
+        }
+    }
 }
 
 /// Intervals after the end of the dropping state for which its last drop rate is reused (RFC 8289, section 5.4).

@@ -1,9 +1,11 @@
 //! The queue in front of the bottleneck.
 
+mod fair;
 mod management;
 
 use crate::packet::{Chance, DrawPurpose, DropCause, Ecn, Held, Ledger};
 use crate::{Discipline, LinkModel, queue_bytes};
+use fair::{FairQueue, FairTaken};
 use management::{CoDel, Pie, Taken, Verdict};
 use pathbench_record::time::Timestamp;
 use pathbench_record::units::QueueLimit;
@@ -46,8 +48,9 @@ fn pie(model: &LinkModel) -> (Duration, Duration) {
 pub(crate) struct Queue<P> {
     limit: Limit,
     ecn: bool,
-    management: Management,
+    management: Management<P>,
     chance: Chance,
+    /// In the order of their arrival; empty for a fair queue.
     waiting: VecDeque<Held<P>>,
     bytes: u64,
     packets: u64,
@@ -55,20 +58,23 @@ pub(crate) struct Queue<P> {
 }
 
 #[derive(Debug)]
-enum Management {
+enum Management<P> {
     DropTail,
     DropHead,
     CoDel(CoDel),
     Pie(Pie),
+    /// Holds the packets itself.
+    Fair(Box<FairQueue<P>>),
 }
 
-impl Management {
-    fn new(model: &LinkModel, now: Timestamp) -> Self {
+impl<P> Management<P> {
+    fn new(model: &LinkModel, chance: Chance, now: Timestamp) -> Self {
         match model.queue_discipline {
             Discipline::DropTail => Self::DropTail,
             Discipline::DropHead => Self::DropHead,
             Discipline::CoDel => Self::CoDel(CoDel::new(codel(model), now)),
             Discipline::Pie => Self::Pie(Pie::new(pie(model))),
+            Discipline::FqCoDel => Self::Fair(Box::new(FairQueue::new(model, codel(model), chance, now))),
         }
     }
 }
@@ -78,7 +84,7 @@ impl<P> Queue<P> {
         Self {
             limit: Limit::from_model(model),
             ecn: model.ecn,
-            management: Management::new(model, now),
+            management: Management::new(model, chance, now),
             chance,
             waiting: VecDeque::new(),
             bytes: 0,
@@ -93,7 +99,17 @@ impl<P> Queue<P> {
         match (&mut self.management, model.queue_discipline) {
             (Management::CoDel(known), Discipline::CoDel) => (known.target, known.interval) = codel(model),
             (Management::Pie(known), Discipline::Pie) => (known.target, known.update) = pie(model),
-            (management, _) => *management = Management::new(model, now),
+            (Management::Fair(known), Discipline::FqCoDel) => known.change(model, codel(model)),
+            _ => self.replace(Management::new(model, self.chance, now)),
+        }
+    }
+
+    fn replace(&mut self, management: Management<P>) {
+        if let Management::Fair(before) = std::mem::replace(&mut self.management, management) {
+            self.waiting = before.into_waiting();
+        }
+        if let Management::Fair(queue) = &mut self.management {
+            self.waiting.drain(..).for_each(|held| queue.put(held));
         }
     }
 
@@ -102,7 +118,7 @@ impl<P> Queue<P> {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
+        self.packets == 0
     }
 
     pub(crate) fn next_update(&self) -> Option<Timestamp> {
@@ -123,6 +139,13 @@ impl<P> Queue<P> {
     }
 
     pub(crate) fn put(&mut self, mut held: Held<P>, now: Timestamp, ledger: &mut Ledger<P>) {
+        if let Management::Fair(queue) = &mut self.management {
+            self.bytes += held.wire_bytes;
+            self.packets += u64::from(held.packet.segments);
+            queue.put(held);
+            self.shorten(now, ledger);
+            return self.count(ledger);
+        }
         while !self.is_empty() && self.overflows_with(&held) {
             let oldest = match self.management {
                 Management::DropHead => self.remove(ledger),
@@ -148,7 +171,38 @@ impl<P> Queue<P> {
         self.count(ledger);
     }
 
+    /// Drops packets of the longest queues of a fair queue beyond the limit, but never the only packet.
+    fn shorten(&mut self, now: Timestamp, ledger: &mut Ledger<P>) {
+        while self.exceeds(self.packets, self.bytes)
+            && let Management::Fair(queue) = &mut self.management
+            && queue.holds_several()
+            && let Some(oldest) = queue.remove_from_longest()
+        {
+            self.bytes -= oldest.wire_bytes;
+            self.packets -= u64::from(oldest.packet.segments);
+            ledger.drop(oldest, DropCause::QueueFull, now);
+        }
+    }
+
+    fn take_fairly(&mut self, now: Timestamp, ledger: &mut Ledger<P>) -> Option<Held<P>> {
+        while let Management::Fair(queue) = &mut self.management
+            && let Some(FairTaken { held, drop }) = queue.take(self.ecn, now)
+        {
+            self.bytes -= held.wire_bytes;
+            self.packets -= u64::from(held.packet.segments);
+            self.count(ledger);
+            if !drop {
+                return Some(held);
+            }
+            ledger.drop(held, DropCause::QueueManagement, now);
+        }
+        None
+    }
+
     pub(crate) fn take(&mut self, now: Timestamp, ledger: &mut Ledger<P>) -> Option<Held<P>> {
+        if matches!(self.management, Management::Fair(_)) {
+            return self.take_fairly(now, ledger);
+        }
         loop {
             let Some(mut held) = self.remove(ledger) else {
                 if let Management::CoDel(codel) = &mut self.management {
@@ -159,13 +213,7 @@ impl<P> Queue<P> {
             };
             self.last_waited = now.duration_since(held.offered_at);
             let Management::CoDel(codel) = &mut self.management else { return Some(held) };
-            let taken = Taken {
-                wire_bytes: held.wire_bytes,
-                waited: self.last_waited,
-                backlog_bytes: self.bytes,
-                markable: self.ecn && held.packet.ecn != Ecn::NotEct,
-            };
-            match codel.judge(taken, now) {
+            match codel.judge(Taken::new(&held, self.bytes, self.ecn, now), now) {
                 Verdict::Pass => return Some(held),
                 Verdict::Mark => {
                     held.mark = true;
@@ -177,9 +225,13 @@ impl<P> Queue<P> {
     }
 
     fn overflows_with(&self, held: &Held<P>) -> bool {
+        self.exceeds(self.packets + u64::from(held.packet.segments), self.bytes + held.wire_bytes)
+    }
+
+    fn exceeds(&self, packets: u64, bytes: u64) -> bool {
         match self.limit {
-            Limit::Packets(limit) => self.packets + u64::from(held.packet.segments) > u64::from(limit),
-            Limit::Bytes(limit) => self.bytes + held.wire_bytes > limit,
+            Limit::Packets(limit) => packets > u64::from(limit),
+            Limit::Bytes(limit) => bytes > limit,
         }
     }
 

@@ -1,6 +1,6 @@
 //! A link between the two hosts of a simulation: the model that the emulator applies, too.
 
-use pathbench_link::packet::{Ecn, Fate, PipePacket};
+use pathbench_link::packet::{Ecn, Fate, PacketFlow, PipePacket};
 use pathbench_link::pipe::{Pipe, PipeCondition};
 use pathbench_link::{BaseDelay, LinkChange, LinkModel, LossModel, RateModel};
 use pathbench_record::time::Timestamp;
@@ -62,7 +62,8 @@ impl Wire {
 
     pub(super) fn send(&mut self, now: Timestamp, datagram: Vec<u8>) {
         let ip_bytes = (datagram.len() + IP_AND_UDP_BYTES) as u32;
-        self.pipe.offer(now, PipePacket { ip_bytes, segments: 1, ecn: Ecn::NotEct, payload: datagram });
+        let flow = PacketFlow::default();
+        self.pipe.offer(now, PipePacket { ip_bytes, segments: 1, ecn: Ecn::NotEct, flow, payload: datagram });
     }
 
     /// The next datagram that has arrived by `now`.

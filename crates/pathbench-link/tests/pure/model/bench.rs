@@ -1,6 +1,6 @@
 //! A pipe in virtual time, which begins at zero.
 
-use pathbench_link::packet::{DropCause, Ecn, Fate, Outcome, PipePacket};
+use pathbench_link::packet::{DropCause, Ecn, Fate, Outcome, PacketFlow, PipePacket};
 use pathbench_link::pipe::Pipe;
 use pathbench_link::pipe::PipeCondition;
 use pathbench_link::{BaseDelay, LinkChange, LinkModel, RateModel};
@@ -55,7 +55,13 @@ impl Bench {
     }
 
     pub(crate) fn offer_ecn(&mut self, after: Duration, ip_bytes: u32, ecn: Ecn) {
-        self.pipe.offer(at(after), PipePacket { ip_bytes, segments: 1, ecn, payload: () });
+        let flow = PacketFlow::default();
+        self.pipe.offer(at(after), PipePacket { ip_bytes, segments: 1, ecn, flow, payload: () });
+    }
+
+    pub(crate) fn offer_flow(&mut self, after: Duration, ip_bytes: u32, flow: PacketFlow) {
+        let ecn = Ecn::NotEct;
+        self.pipe.offer(at(after), PipePacket { ip_bytes, segments: 1, ecn, flow, payload: () });
     }
 
     pub(crate) fn change(&mut self, after: Duration, change: &LinkChange) {

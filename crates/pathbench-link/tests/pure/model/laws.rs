@@ -1,12 +1,12 @@
 //! Laws that hold for every link and every packet.
 
 use crate::model::bench::at;
-use pathbench_link::packet::{Ecn, Fate, Outcome, PipePacket};
+use pathbench_link::packet::{Ecn, Fate, Outcome, PacketFlow, PipePacket};
 use pathbench_link::pipe::Pipe;
 use pathbench_link::pipe::PipeCondition;
 use pathbench_link::{
     ArqModel, BaseDelay, Discipline, GilbertElliott, JitterDistribution, LinkChange, LinkModel, LossModel,
-    RateModel,
+    PolicerModel, QueueIsolation, RateModel,
 };
 use pathbench_link::{OpportunitySchedule, RateSchedule, ScheduleEnd, Train, TrainSchedule};
 use pathbench_record::time::Timestamp;
@@ -105,7 +105,8 @@ fn delays(reordering: bool) -> impl Strategy<Value = (BaseDelay, Duration, Jitte
         Just(JitterDistribution::Uniform),
         Just(JitterDistribution::Normal),
         Just(JitterDistribution::Exponential),
-        Just(JitterDistribution::Pareto { shape: 1.5 })
+        Just(JitterDistribution::Pareto { shape: 1.5 }),
+        Just(JitterDistribution::NetemPareto)
     ];
     let jitter = prop_oneof![Just(Duration::ZERO), microseconds(3_000)];
     (microseconds(20_000), jitter, distribution, any::<bool>()).prop_map(
@@ -115,8 +116,29 @@ fn delays(reordering: bool) -> impl Strategy<Value = (BaseDelay, Duration, Jitte
     )
 }
 
+fn policers() -> impl Strategy<Value = Option<PolicerModel>> {
+    let policer = (100_000..50_000_000_u64, 1..20_000_u64)
+        .prop_map(|(rate_bps, burst_bytes)| PolicerModel { rate_bps, burst_bytes });
+    prop_oneof![2 => Just(None), 1 => policer.prop_map(Some)]
+}
+
+/// Correlation of losses and of jitter, and the share, correlation and gap of packets that skip the delay.
+fn correlations(reordering: bool) -> impl Strategy<Value = (f64, f64, f64, f64, u32)> {
+    (0.0..1.0, 0.0..1.0, 0.0..0.5, 0.0..1.0, 1..4_u32, any::<[bool; 3]>()).prop_map(
+        move |(loss, jitter, share, correlation, gap, [some_loss, some_jitter, some_share])| {
+            let share = if some_share && reordering { share } else { 0.0 };
+            (if some_loss { loss } else { 0.0 }, if some_jitter { jitter } else { 0.0 }, share, correlation, gap)
+        },
+    )
+}
+
 prop_compose! {
     fn models(reordering: bool)(
+        policer in policers(),
+        queue_isolation in prop::sample::select(QueueIsolation::NAMED.map(|(_, isolation)| isolation).to_vec()),
+        burst_bytes in prop_oneof![Just(0), 1..20_000_u64],
+        in_flight_limit in prop_oneof![2 => Just(0), 1 => 1..20_u32],
+        (loss_correlation, jitter_correlation, reorder_share, reorder_correlation, reorder_gap) in correlations(reordering),
         mtu_bytes in prop_oneof![Just(65_535_u32), 1_000..2_000_u32],
         duplicate in 0.0..0.2,
         corrupt in 0.0..0.2,
@@ -130,7 +152,8 @@ prop_compose! {
         let (queue_target, queue_interval) = (Some(TARGET), Some(INTERVAL));
         LinkModel {
             mtu_bytes, duplicate, corrupt, queue, queue_discipline, queue_target, queue_interval, ecn, rate, arq, loss, delay,
-            jitter, jitter_distribution, reorder, ..LinkModel::default()
+            jitter, jitter_distribution, reorder, policer, queue_isolation, burst_bytes, in_flight_limit, loss_correlation,
+            jitter_correlation, reorder_share, reorder_correlation, reorder_gap, ..LinkModel::default()
         }
     }
 }
@@ -144,8 +167,9 @@ fn acts(reordering: bool) -> impl Strategy<Value = Vec<(Duration, Act)>> {
         prop::option::of(losses()),
         prop::option::of(delays(reordering)),
         prop::option::of(prop::option::of((0..4_u32, microseconds(300)))),
+        prop::option::of((policers(), 0..20_000_u64, 0..20_u32)),
     )
-        .prop_map(|(rate, queue, loss, delay, arq)| {
+        .prop_map(|(rate, queue, loss, delay, arq, limits)| {
             let arq = arq.map(|arq| arq.map(|(retries, pause)| ArqModel { retries, pause }));
             Act::Change(Box::new(LinkChange {
                 rate,
@@ -158,6 +182,9 @@ fn acts(reordering: bool) -> impl Strategy<Value = Vec<(Duration, Act)>> {
                 reorder: delay.as_ref().map(|(.., reorder)| *reorder),
                 delay: delay.map(|(base, ..)| base),
                 arq,
+                policer: limits.map(|(policer, ..)| policer),
+                burst_bytes: limits.map(|(_, burst_bytes, _)| burst_bytes),
+                in_flight_limit: limits.map(|(.., packets)| packets),
                 ..LinkChange::default()
             }))
         });
@@ -185,6 +212,7 @@ fn play(
     polling: Polling,
 ) -> (Pipe<u64>, Vec<Outcome<u64>>) {
     let mut pipe = Pipe::new(model.clone(), seed, Timestamp::default());
+    let reorders = seed % 2 == 1;
     let mut outcomes = Vec::new();
     let mut drain = |pipe: &mut Pipe<u64>, now| {
         while let Some(outcome) = pipe.poll(now) {
@@ -213,7 +241,10 @@ fn play(
         match act {
             Act::Offer { ip_bytes, segments, ect } => {
                 let ecn = if *ect { Ecn::Ect } else { Ecn::NotEct };
-                pipe.offer(now, PipePacket { ip_bytes: *ip_bytes, segments: *segments, ecn, payload });
+                // Several flows, and hosts with several of them, where a fair queue may reorder packets.
+                let (source, flow) = if reorders { (payload as u32 % 2, payload as u32 % 5) } else { (0, 0) };
+                let flow = PacketFlow { source, destination: 0, flow };
+                pipe.offer(now, PipePacket { ip_bytes: *ip_bytes, segments: *segments, ecn, flow, payload });
                 payload += 1;
             }
             Act::Change(change) => pipe.change(now, change),
@@ -279,7 +310,8 @@ proptest! {
     }
 
     #[test]
-    fn order_is_kept_where_no_reordering_is_asked(model in models(false), seed: u64, acts in acts(false)) {
+    fn order_is_kept_where_no_reordering_is_asked(model in models(false), seed: u32, acts in acts(false)) {
+        let seed = u64::from(seed) * 2; // a single flow
         let (pipe, outcomes) = play(&model, seed, &acts, Polling::AtDeadlines);
         let delivered = outcomes.iter().filter(|outcome| matches!(outcome.fate, Fate::Delivered(_)));
         prop_assert!(delivered.map(|outcome| outcome.number).is_sorted());
@@ -301,6 +333,7 @@ proptest! {
         base in microseconds(20_000), mut model in models(true), seed: u64, acts in acts(true)
     ) {
         (model.delay, model.jitter) = (BaseDelay::Constant(base), Duration::ZERO);
+        model.reorder_share = 0.0;
         let acts: Vec<_> = acts.into_iter().filter(|(_, act)| !matches!(act, Act::Change(_))).collect();
         let (_, outcomes) = play(&model, seed, &acts, Polling::AtDeadlines);
         for outcome in outcomes {
@@ -359,7 +392,8 @@ proptest! {
                 pipe.change(at(change_at), &change);
                 changed = true;
             }
-            pipe.offer(at(now), PipePacket { ip_bytes, segments: 1, ecn: Ecn::NotEct, payload: () });
+            let flow = PacketFlow::default();
+            pipe.offer(at(now), PipePacket { ip_bytes, segments: 1, ecn: Ecn::NotEct, flow, payload: () });
         }
         if !changed {
             pipe.change(at(change_at.max(now)), &change);

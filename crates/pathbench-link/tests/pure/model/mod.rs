@@ -3,9 +3,12 @@
 
 mod bench;
 mod chance;
+mod correlation;
 mod fades;
+mod fairness;
 mod laws;
 mod links;
 mod losses;
+mod policing;
 mod queues;
 mod traces;

@@ -15,6 +15,8 @@ fn managed(queue_discipline: Discipline, ecn: bool) -> LinkModel {
 /// Targets and intervals are those of the RFCs: 5 and 100 ms for `CoDel`, 15 and 15 ms for PIE.
 const CODEL: Discipline = Discipline::CoDel;
 const PIE: Discipline = Discipline::Pie;
+/// With a single flow, `fq_codel` does as `CoDel`.
+const FQ_CODEL: Discipline = Discipline::FqCoDel;
 
 /// A sender with a window, as TCP's: one packet more a round trip, half of it when something is lost or marked. Returns how
 /// long delivered packets waited after a time for settling, in ms.
@@ -63,7 +65,7 @@ fn managed_queues_stay_near_their_target_where_the_sender_responds() {
         let mut bench = Bench::new(managed(Discipline::DropTail, false), 1);
         mean(&responsive(&mut bench, ms(40), 60, Ecn::NotEct))
     };
-    for (discipline, most_ms) in [(CODEL, 15.0), (PIE, 25.0)] {
+    for (discipline, most_ms) in [(CODEL, 15.0), (PIE, 25.0), (FQ_CODEL, 15.0)] {
         for ecn in [Ecn::NotEct, Ecn::Ect] {
             let mut bench = Bench::new(managed(discipline, true), 1);
             let delays = responsive(&mut bench, ms(40), 60, ecn);
@@ -88,7 +90,7 @@ fn managed_queues_stay_near_their_target_where_the_sender_responds() {
 fn managed_queues_bound_the_delay_where_the_sender_does_not_respond() {
     // A fifth more than fits, for two minutes. Drop-tail would stand at 1.2 s; the pseudocode of RFC 8289, section 5,
     // written down as it stands and fed the same, at 83.97 ms (CoDel answers to such senders slowly).
-    for (discipline, range_ms) in [(CODEL, 83.9..84.1), (PIE, 0.0..40.0)] {
+    for (discipline, range_ms) in [(CODEL, 83.9..84.1), (PIE, 0.0..40.0), (FQ_CODEL, 83.9..84.1)] {
         let mut bench = Bench::new(managed(discipline, false), 1);
         let gap_us = 1_514 * 8 / 12;
         for number in 0..120_000_000 / gap_us {
@@ -106,7 +108,7 @@ fn managed_queues_bound_the_delay_where_the_sender_does_not_respond() {
 
 #[test]
 fn managed_queues_leave_an_underloaded_link_alone() {
-    for discipline in [CODEL, PIE] {
+    for discipline in [CODEL, PIE, FQ_CODEL] {
         let mut bench = Bench::new(managed(discipline, false), 1);
         // Four fifths of the rate, in bursts of ten packets (12 ms).
         for burst in 0..2_000 {
@@ -149,4 +151,21 @@ fn pie_lets_a_burst_pass() {
     }
     assert_eq!(delivered(&bench.finish()).count(), 100);
     assert_eq!(bench.pipe.next_deadline(), None, "an idle controller is left alone");
+}
+
+#[test]
+fn drop_tail_with_a_limit_of_time_delays_by_that_time_under_load() {
+    // 30 Mbit/s offered to 20 Mbit/s, whose queue holds 300 ms.
+    let queue = QueueLimit::Time(ms(300));
+    let mut bench = Bench::new(LinkModel { queue, ..rate(20_000_000) }, 1);
+    let gap_ns = 1_514 * 8 * 1_000 / 30;
+    for number in 0..20_000_u64 {
+        bench.offer(Duration::from_nanos(number * gap_ns), 1_500);
+    }
+    let waited: Vec<f64> = delivered(&bench.finish())
+        .map(|(number, at)| (at - Duration::from_nanos(number * gap_ns)).as_secs_f64() * 1e3)
+        .skip(8_000)
+        .collect();
+    // The queue, its own transmission, and the packet before it; never less than two packets below.
+    assert!(waited.iter().all(|ms| (298.0..=301.3).contains(ms)), "{:?}", waited.iter().copied().reduce(f64::max));
 }
