@@ -4,5 +4,6 @@
 //! packets where the model needs single ones, and records captures. It never depends on scenarios, hosts or runs, and
 //! reads only the clock passed in.
 
+pub mod flow;
 pub mod plane;
 pub mod segmentation;

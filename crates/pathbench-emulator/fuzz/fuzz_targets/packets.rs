@@ -3,12 +3,14 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use pathbench_emulator::flow::packet_flow;
 use pathbench_emulator::segmentation::{GsoPacket, Headers, Run};
 use pathbench_host::tun::PacketHeader;
 use pathbench_trace::capture::{Frame, writer};
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((head, packet)) = bytes.split_at_checked(PacketHeader::BYTES) else { return };
+    assert_eq!(packet_flow(packet), packet_flow(packet));
     let Some(gso) = PacketHeader::parse(head).and_then(|header| GsoPacket::parse(header, packet)) else { return };
     let (mut wire, mut file, mut headers) = (Vec::new(), Vec::new(), Headers::default());
     for segment in 0..gso.segments().min(64) {

@@ -3,9 +3,10 @@
 use super::packet::{Departure, Outlet, PacketBuffer, Piece, Pool, Received, Written};
 use super::recorder::{Note, Recorder};
 use super::report::{DirectionReport, Histogram, LinkReport, PlaneError, QueueSample};
+use crate::flow::packet_flow;
 use crate::segmentation::{GsoPacket, Run};
 use pathbench_host::tun::Tun;
-use pathbench_link::packet::{Fate, Outcome, PipePacket};
+use pathbench_link::packet::{Fate, Outcome, PacketFlow, PipePacket};
 use pathbench_link::pipe::{Pipe, PipeCondition};
 use pathbench_link::{ChangeSchedule, Discipline, LinkChange, LinkModel, LossModel, RateModel};
 use pathbench_record::direction::LinkDirection;
@@ -146,20 +147,31 @@ impl Link {
     fn offer(&mut self, direction: LinkDirection, now: Timestamp, packet: Rc<PacketBuffer>, gso: &GsoPacket) {
         self.directions[direction.index()].count(gso);
         let whole = gso.whole();
+        let flow = match self.directions[direction.index()].pipe.model().queue_discipline {
+            Discipline::FqCoDel => packet_flow(packet.ip()),
+            _ => PacketFlow::default(),
+        };
         let traffic = &self.directions[direction.index()];
         // The pipe compares the mean segment with the MTU; no segment is longer than the first.
         let first = gso.ip_bytes(Run { first: 0, count: 1 });
         let oversized = first > traffic.pipe.model().mtu_bytes;
         if whole.count == 1 || (self.recorder.is_none() && !oversized && traffic.passes_whole()) {
-            return self.put(direction, now, Piece { packet, run: whole }, gso);
+            return self.put(direction, now, Piece { packet, run: whole }, gso, flow);
         }
         for segment in 0..whole.count {
             let run = Run { first: segment, count: 1 };
-            self.put(direction, now, Piece { packet: Rc::clone(&packet), run }, gso);
+            self.put(direction, now, Piece { packet: Rc::clone(&packet), run }, gso, flow);
         }
     }
 
-    fn put(&mut self, direction: LinkDirection, now: Timestamp, piece: Piece, gso: &GsoPacket) {
+    fn put(
+        &mut self,
+        direction: LinkDirection,
+        now: Timestamp,
+        piece: Piece,
+        gso: &GsoPacket,
+        flow: PacketFlow,
+    ) {
         if let Some(recorder) = &mut self.recorder {
             recorder.enter(direction, now, piece.clone());
         }
@@ -167,6 +179,7 @@ impl Link {
             ip_bytes: gso.ip_bytes(piece.run),
             segments: piece.run.count,
             ecn: gso.ecn(),
+            flow,
             payload: piece,
         };
         self.directions[direction.index()].pipe.offer(now, packet);
@@ -338,8 +351,8 @@ impl Direction {
 const FAST_BPS: u64 = 2_000_000_000;
 
 /// Whether GSO packets can pass unsegmented, as one packet that counts all its wire packets: there are no random
-/// effects, the rate is unlimited or so high that a GSO packet is short, and the queue neither counts packets nor
-/// measures their sojourn time.
+/// effects, the rate is unlimited or so high that a GSO packet is short, the queue neither counts packets nor measures
+/// their sojourn time, and neither a policer nor a limit of packets in flight drops some of its wire packets.
 pub(super) fn passes_whole(model: &LinkModel) -> bool {
     let coarse_queue = !matches!(model.queue, QueueLimit::Packets(_))
         && matches!(model.queue_discipline, Discipline::DropTail | Discipline::DropHead);
@@ -352,11 +365,15 @@ pub(super) fn passes_whole(model: &LinkModel) -> bool {
         && model.jitter.is_zero()
         && model.duplicate == 0.0
         && model.corrupt == 0.0
+        && model.reorder_share == 0.0
+        && model.policer.is_none()
+        && model.in_flight_limit == 0
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pathbench_link::PolicerModel;
     use std::time::Duration;
 
     #[test]
@@ -374,6 +391,18 @@ mod tests {
             (false, LinkModel { duplicate: 0.001, ..wire() }),
             (false, LinkModel { corrupt: 0.001, ..wire() }),
             (false, LinkModel { jitter: Duration::from_millis(1), ..wire() }),
+            (false, LinkModel { reorder_share: 0.01, ..wire() }),
+            (false, LinkModel { policer: Some(PolicerModel { rate_bps: 1_000, burst_bytes: 1 }), ..wire() }),
+            (false, LinkModel { in_flight_limit: 1_000, ..wire() }),
+            (
+                false,
+                LinkModel {
+                    rate: RateModel::Constant(10_000_000_000),
+                    queue: bytes,
+                    queue_discipline: Discipline::FqCoDel,
+                    ..wire()
+                },
+            ),
         ];
         for (whole, model) in cases {
             assert_eq!(passes_whole(&model), whole, "{model:?}");

@@ -3,4 +3,5 @@
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
 mod captures;
+mod flows;
 mod segmentation;

@@ -155,8 +155,18 @@ fn replace_alias(table: &mut TomlTable, parent: &str, ledger: &MistakeLog) {
 }
 
 /// Keys whose values are tables inside a named element.
-const INNER_TABLES: [&str; 9] =
-    ["sysctl", "mptcp", "upload", "download", "forward", "reverse", "burst_loss", "loss_bursts", "arq"];
+const INNER_TABLES: [&str; 10] = [
+    "sysctl",
+    "mptcp",
+    "upload",
+    "download",
+    "forward",
+    "reverse",
+    "burst_loss",
+    "loss_bursts",
+    "arq",
+    "policer",
+];
 
 /// Moves misplaced tables before other code reads the tree. In TOML, `[host.client]` after a `[[host]]` is a table
 /// inside that last host, but the author means the host `client`. A table with the name of a declared element of the

@@ -6,7 +6,8 @@ use super::tree::{Item, TomlValue as Written};
 use pathbench_link::trace::{self, MAX_BYTES, RateFormat, TraceError};
 use pathbench_link::{
     Discipline, Engines, Field, JitterDistribution, LinkChange, LinkModel, LinkParameter, LossModel,
-    PARAMETERS, ParameterKind, RateSchedule, ScheduleEnd, TraceOf, Value, overlay, queue_bytes,
+    PARAMETERS, ParameterKind, QueueIsolation, RateModel, RateSchedule, ScheduleEnd, TraceOf, Value, overlay,
+    queue_bytes,
 };
 use pathbench_record::file;
 use pathbench_record::units::{QueueLimit, Rate, Span};
@@ -251,11 +252,17 @@ pub(super) fn check(sections: &[&ScenarioSection<'_>], model: &LinkModel) {
     {
         check_queue(section, model);
     }
-    let manages = matches!(model.queue_discipline, Discipline::CoDel | Discipline::Pie);
+    let manages =
+        matches!(model.queue_discipline, Discipline::CoDel | Discipline::Pie | Discipline::FqCoDel);
     for key in ["ecn", "queue_target", "queue_interval"] {
         if own(&[key]) && (key != "ecn" || model.ecn) && !manages {
-            let problem = "only active queue management (codel, pie) has this setting";
-            conflict(key, problem, "add queue_discipline = \"codel\" or \"pie\"");
+            let problem = "only active queue management (codel, pie, fq_codel) has this setting";
+            conflict(key, problem, "add queue_discipline = \"codel\", \"pie\" or \"fq_codel\"");
+        }
+    }
+    for (key, problem, remedy) in dependent_conflicts(model) {
+        if own(&[key]) {
+            conflict(key, problem, remedy);
         }
     }
     if model.mean_rate_bps().is_none() {
@@ -267,6 +274,52 @@ pub(super) fn check(sections: &[&ScenarioSection<'_>], model: &LinkModel) {
             conflict("arq", problem, "give a rate as well");
         }
     }
+}
+
+/// Parameters that have no effect, or none with a meaning, beside the model's others: key, problem, remedy.
+fn dependent_conflicts(model: &LinkModel) -> Vec<(&'static str, &'static str, &'static str)> {
+    let no_delay = model.constant_delay().is_some_and(|delay| delay.is_zero());
+    let by_bits = matches!(model.rate, RateModel::Constant(_) | RateModel::Steps(_));
+    let conflicts = [
+        (
+            model.queue_isolation != QueueIsolation::Flows && model.queue_discipline != Discipline::FqCoDel,
+            "queue_isolation",
+            "a single queue has no flows to isolate",
+            "add queue_discipline = \"fq_codel\"",
+        ),
+        (
+            model.burst_bytes > 0 && !by_bits,
+            "burst",
+            "a token bucket needs a rate in bits per second",
+            "give rate or rate_steps as well, or leave burst out",
+        ),
+        (
+            model.loss_correlation > 0.0 && model.independent_loss().is_none(),
+            "loss_correlation",
+            "only `loss` can be correlated: bursts and traces of losses say which packets are lost together",
+            "give loss, or leave loss_correlation out",
+        ),
+        (
+            model.loss_correlation > 0.0 && model.arq.is_some(),
+            "loss_correlation",
+            "link-layer retransmission makes attempts whose losses have no correlation",
+            "leave arq or loss_correlation out",
+        ),
+        (
+            model.reorder_share > 0.0 && no_delay,
+            "reorder_share",
+            "without a delay no packet can skip it",
+            "give delay as well",
+        ),
+        (
+            model.in_flight_limit > 0 && no_delay,
+            "in_flight_limit",
+            "without a delay no packet is in flight",
+            "give delay as well, or limit the queue",
+        ),
+    ];
+    let found = conflicts.into_iter().filter(|(conflicts, ..)| *conflicts);
+    found.map(|(_, key, problem, remedy)| (key, problem, remedy)).collect()
 }
 
 /// Reports a queue that is too small for one packet, or larger than the limit of the engines.
