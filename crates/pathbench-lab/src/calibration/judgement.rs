@@ -1,6 +1,7 @@
 //! Describes deviations of a measurement that exceed a link's tolerance and random variation. Pure.
 
 use crate::scenario::{LinkEngine, LinkPlan};
+use pathbench_link::packet::{Chance, DrawPurpose};
 use pathbench_link::{GilbertElliott, JitterDistribution, LinkModel, LossModel, RateModel};
 use pathbench_record::document::{LinkMeasurement, OneWayDelay};
 use pathbench_record::network::{AddressFamily, ETHERNET_HEADER_BYTES};
@@ -15,6 +16,13 @@ const SLACK_MS: f64 = 1.0;
 const PROBE_FRAME_BYTES: u64 = (AddressFamily::Ipv6
     .udp_packet_bytes(pathbench_traffic::datagram::HEADER_BYTES)
     + ETHERNET_HEADER_BYTES) as u64;
+
+/// Smallest Ethernet frame of a train.
+const SMALL_FRAME_BYTES: f64 = 242.0;
+/// More data would take longer than the rest of the calibration.
+const MOST_BUCKET_BYTES: u64 = 16_000_000;
+/// Highest rate of probes.
+const PROBES_PER_SECOND: f64 = 3_400.0;
 
 struct Judged<'a> {
     link: &'a LinkPlan,
@@ -61,7 +69,7 @@ pub fn judge(link: &LinkPlan, calibration: &LinkCalibration, measured: &LinkMeas
 
 impl Judged<'_> {
     fn rate(&self) -> Option<String> {
-        let asked = expected_rate_bps(self.model)?;
+        let asked = delivered_rate_bps(self.model)?;
         let Some(got) = self.rate_bps else {
             return Some(format!("{}: its rate could not be measured", self.context));
         };
@@ -89,8 +97,7 @@ impl Judged<'_> {
         if self.link.engine == LinkEngine::Kernel {
             return None;
         }
-        let (expected, blur) = expected_delay(self.model, PROBE_FRAME_BYTES)?;
-        let (asked_ms, blur_ms) = (expected.as_secs_f64() * 1e3, blur.as_secs_f64() * 1e3);
+        let (asked_ms, blur_ms) = expected_delay_ms(self.model, PROBE_FRAME_BYTES)?;
         let got = self.delay?.p50_ms;
         let slack_ms = asked_ms * self.link.tolerance + SLACK_MS + blur_ms;
         ((got - asked_ms).abs() > slack_ms).then(|| {
@@ -136,9 +143,40 @@ fn round_trip(link: &LinkPlan, measured: &LinkMeasurement) -> Option<String> {
     })
 }
 
-/// The rate to measure; `None` if it changes, or if link-layer retransmissions use a part of it.
-pub(super) fn expected_rate_bps(model: &LinkModel) -> Option<u64> {
-    if model.arq.is_some() && model.loses() { None } else { model.rate_bps() }
+/// The rate to measure, of the link or of its policer; `None` if it changes, if link-layer retransmissions use a part of
+/// it, if the limit of packets in flight may be lower, or if it takes too much data to empty the token bucket.
+pub fn expected_rate_bps(model: &LinkModel) -> Option<u64> {
+    let constant = matches!(model.rate, RateModel::Unlimited | RateModel::Constant(_));
+    let rates = [model.rate_bps(), model.policer.map(|policer| policer.rate_bps)];
+    let rate_bps = rates.into_iter().flatten().min().filter(|_| constant)?;
+    let retransmits = model.arq.is_some() && model.loses();
+    let limited = flight_may_be_full(model, rate_bps as f64 / 8.0 / SMALL_FRAME_BYTES);
+    (!retransmits && !limited && bucket_bytes(model) <= MOST_BUCKET_BYTES).then_some(rate_bps)
+}
+
+/// Bytes that may pass faster than the expected rate after a pause: the burst of the policer, or of the bottleneck.
+pub(super) fn bucket_bytes(model: &LinkModel) -> u64 {
+    let policer = model.policer.map_or(0, |policer| policer.burst_bytes);
+    policer.max(model.burst_bytes)
+}
+
+/// Time that the data which empty the token buckets take at the bottleneck.
+pub(super) fn emptying_time(model: &LinkModel) -> Duration {
+    let bits = bucket_bytes(model).min(MOST_BUCKET_BYTES) as f64 * 8.0;
+    model.rate_bps().map_or(Duration::ZERO, |rate_bps| Duration::from_secs_f64(bits / rate_bps as f64))
+}
+
+/// The rate at which data arrive. The meter for token buckets does not distinguish lost packets from a lower rate.
+fn delivered_rate_bps(model: &LinkModel) -> Option<u64> {
+    let rate_bps = expected_rate_bps(model)?;
+    let lost = expected_loss(model).filter(|_| bucket_bytes(model) > 0);
+    Some((rate_bps as f64 * (1.0 - lost.map_or(0.0, |loss| loss.probability))) as u64)
+}
+
+/// Whether `packets` per second may reach the limit of packets in flight.
+fn flight_may_be_full(model: &LinkModel, packets: f64) -> bool {
+    let delay = model.constant_delay().unwrap_or(Duration::from_secs(60)) + model.jitter * 4;
+    model.in_flight_limit > 0 && f64::from(model.in_flight_limit) <= packets * delay.as_secs_f64() + 2.0
 }
 
 /// Whether the link may pass no packets for so long that calibration fails.
@@ -160,7 +198,14 @@ pub struct ExpectedLoss {
 /// The expected fraction of lost packets, including corrupted packets, which the receiver's kernel drops; `None` if it
 /// depends on time, or on link-layer retransmission without a closed formula.
 pub fn expected_loss(model: &LinkModel) -> Option<ExpectedLoss> {
+    if flight_may_be_full(model, PROBES_PER_SECOND) {
+        return None;
+    }
     let (of_link, clustering) = match (&model.loss, model.arq) {
+        (LossModel::Independent(loss), None) if model.loss_correlation > 0.0 => {
+            let correlation = model.loss_correlation.min(0.9999);
+            (correlated_share(*loss, correlation), (1.0 + correlation) / (1.0 - correlation))
+        }
         (LossModel::Independent(loss), arq) => {
             let attempts = arq.map_or(1, |arq| arq.retries + 1);
             (loss.powi(attempts.min(10_000) as i32), 1.0)
@@ -169,6 +214,20 @@ pub fn expected_loss(model: &LinkModel) -> Option<ExpectedLoss> {
         _ => return None,
     };
     Some(ExpectedLoss { probability: 1.0 - (1.0 - of_link) * (1.0 - model.corrupt), clustering })
+}
+
+/// Share of packets that netem's correlated numbers choose with `probability`. It has no closed form and is therefore
+/// that of many draws, and at least one packet in ten thousand.
+fn correlated_share(probability: f64, correlation: f64) -> f64 {
+    const DRAWS: u64 = 200_000;
+    let chance = Chance::new(0);
+    let mut level = 0.5;
+    let chosen = (0..DRAWS).filter(|number| {
+        let random = chance.unit(DrawPurpose::Correlation, *number, 0);
+        level = (1.0 - correlation) * random + correlation * level;
+        level < probability
+    });
+    (chosen.count() as f64 / DRAWS as f64).max(1e-4)
 }
 
 /// Stationary loss of the two-state channel, and the variance of its mean relative to the variance with independent
@@ -180,11 +239,14 @@ fn chain_loss(chain: &GilbertElliott) -> (f64, f64) {
 }
 
 /// Median one-way delay of packets of `frame_bytes` on the idle link, and the tolerated deviation of the measured
-/// median by jitter; `None` if the delay changes with time.
-fn expected_delay(model: &LinkModel, frame_bytes: u64) -> Option<(Duration, Duration)> {
+/// median by jitter, in ms; `None` if the delay changes with time, or if so many packets skip it that the median may be
+/// theirs.
+pub fn expected_delay_ms(model: &LinkModel, frame_bytes: u64) -> Option<(f64, f64)> {
     let constant_rate = matches!(model.rate, RateModel::Unlimited | RateModel::Constant(_));
-    let base = model.constant_delay().filter(|_| constant_rate)?;
-    let sending = model.rate_bps().map_or(0.0, |bps| frame_bytes as f64 * 8.0 / bps as f64);
+    let base = model.constant_delay().filter(|_| constant_rate && model.reorder_share < 0.4)?;
+    let ms = |time: Duration| time.as_secs_f64() * 1e3;
+    let delayed_bits = frame_bytes.saturating_sub(model.burst_bytes) as f64 * 8.0;
+    let sending_ms = model.rate_bps().map_or(0.0, |bps| delayed_bits * 1e3 / bps as f64);
     // In units of the jitter: the median above the base delay, and the deviation of the median of a few hundred
     // packets. It is largest without reordering, because a delayed packet also delays the packets behind it.
     let (median, blur) = match model.jitter_distribution {
@@ -192,11 +254,12 @@ fn expected_delay(model: &LinkModel, frame_bytes: u64) -> Option<(Duration, Dura
         JitterDistribution::Normal => (0.0, 3.0),
         JitterDistribution::Exponential => (std::f64::consts::LN_2, 4.0),
         JitterDistribution::Pareto { shape } => (2_f64.powf(1.0 / shape) - 1.0, 5.0),
+        JitterDistribution::NetemPareto => ((2_f64.cbrt() - 1.5) * 4.0 / 3.0, 5.0),
     };
-    let expected = base + Duration::from_secs_f64(sending) + model.jitter.mul_f64(median);
-    let retries =
-        model.arq.map_or(Duration::ZERO, |arq| if model.loses() { arq.pause } else { Duration::ZERO });
-    Some((expected, model.jitter.mul_f64(blur) + retries))
+    let expected_ms = (ms(base) + sending_ms + ms(model.jitter) * median).max(0.0);
+    let retries_ms = model.arq.filter(|_| model.loses()).map_or(0.0, |arq| ms(arq.pause));
+    // A share that skips the delay moves the median within the distribution.
+    Some((expected_ms, ms(model.jitter) * blur + retries_ms))
 }
 
 /// Probability of a result outside the interval, sum of both sides.

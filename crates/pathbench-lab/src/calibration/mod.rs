@@ -20,6 +20,9 @@ const PROBES: u32 = 1_000;
 /// Upper bound: with longer trains, calibration would take longer than the runs.
 const LONGEST_TRAIN: Duration = Duration::from_secs(1);
 
+/// Length of a train behind a token bucket, in times that the data take which empty the bucket.
+const EMPTYING_TIMES: u32 = 6;
+
 /// A link that is out of tolerance is measured again, at most twice, because the machine may have been too busy to load
 /// the link. The result contains the last measurement.
 const TRIES: u32 = 3;
@@ -108,18 +111,24 @@ fn plan(link: &LinkPlan, near: SocketAddr, far: SocketAddr) -> CalibrationPlan {
         LinkEngine::Kernel => CalibrationPlan {
             forward_bps: link.forward.rate_bps(),
             reverse_bps: link.reverse.rate_bps(),
-            bucket_bytes: bucket_bytes(link),
+            bucket_bytes: [&link.forward, &link.reverse].map(|model| kernel_bucket(model, link.mtu_bytes())),
             ..plan
         },
         LinkEngine::Emulated => {
-            let slowest =
-                [&link.forward, &link.reverse].iter().filter_map(|model| model.mean_rate_bps()).min();
+            let models = [&link.forward, &link.reverse];
+            let rates = |model: &&LinkModel| {
+                [model.mean_rate_bps(), model.policer.map(|policer| policer.rate_bps)]
+            };
+            let slowest = models.iter().flat_map(rates).flatten().min();
+            let emptying = models.map(judgement::emptying_time).into_iter().max().unwrap_or_default();
             let jitter = link.forward.jitter.max(link.reverse.jitter);
             CalibrationPlan {
                 forward_bps: judgement::expected_rate_bps(&link.forward),
                 reverse_bps: judgement::expected_rate_bps(&link.reverse),
                 // Jitter affects the ends of a train as much as the delay of a packet.
-                train: (plan.train + jitter * 20).min(LONGEST_TRAIN),
+                // While the data that emptied a token bucket leave, packets behind them are not spaced at the rate.
+                train: (plan.train + jitter * 20 + emptying * EMPTYING_TIMES).min(LONGEST_TRAIN),
+                bucket_bytes: models.map(judgement::bucket_bytes),
                 probes: PROBES,
                 probed_bps: slowest,
                 emulated: true,
@@ -134,12 +143,9 @@ fn longest_delay(model: &LinkModel) -> Duration {
     base + model.jitter * 5
 }
 
-fn bucket_bytes(link: &LinkPlan) -> u64 {
-    [&link.forward, &link.reverse]
-        .iter()
-        .filter_map(|model| Some(default_burst_bytes(model.rate_bps()?, link.mtu_bytes())))
-        .max()
-        .unwrap_or_default()
+fn kernel_bucket(model: &LinkModel, mtu_bytes: u32) -> u64 {
+    let default = || model.rate_bps().map_or(0, |rate_bps| default_burst_bytes(rate_bps, mtu_bytes));
+    if model.burst_bytes > 0 { model.burst_bytes } else { default() }
 }
 
 fn milliseconds(time: Duration) -> f64 {

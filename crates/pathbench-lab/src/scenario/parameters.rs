@@ -22,6 +22,9 @@ const LONGEST_PATTERN: Duration = Duration::from_secs(24 * 3_600);
 /// Limits of the kernel's byte queues (`struct tc_fifo_qopt`) have 32 bits.
 const LARGEST_QUEUE_BYTES: u64 = u32::MAX as u64;
 
+/// HTB takes no longer bursts.
+const LONGEST_BURST_S: u64 = 60;
+
 #[derive(Debug, Default)]
 pub(super) struct GivenParameters {
     pub(super) change: LinkChange,
@@ -279,6 +282,7 @@ pub(super) fn check(sections: &[&ScenarioSection<'_>], model: &LinkModel) {
 /// Parameters that have no effect, or none with a meaning, beside the model's others: key, problem, remedy.
 fn dependent_conflicts(model: &LinkModel) -> Vec<(&'static str, &'static str, &'static str)> {
     let no_delay = model.constant_delay().is_some_and(|delay| delay.is_zero());
+    let full_frame = u64::from(model.mtu_bytes) + u64::from(model.overhead_bytes);
     let by_bits = matches!(model.rate, RateModel::Constant(_) | RateModel::Steps(_));
     let conflicts = [
         (
@@ -292,6 +296,18 @@ fn dependent_conflicts(model: &LinkModel) -> Vec<(&'static str, &'static str, &'
             "burst",
             "a token bucket needs a rate in bits per second",
             "give rate or rate_steps as well, or leave burst out",
+        ),
+        (
+            model.mean_rate_bps().is_some_and(|bps| model.burst_bytes.saturating_mul(8) / bps > LONGEST_BURST_S),
+            "burst",
+            "the burst lasts longer than 60 s at the rate",
+            "give fewer bytes",
+        ),
+        (
+            model.policer.is_some_and(|policer| policer.burst_bytes < full_frame),
+            "policer",
+            "the policer's burst does not hold one full packet, which would never pass",
+            "give burst at least the MTU and 14 bytes, or 0 for no policer",
         ),
         (
             model.loss_correlation > 0.0 && model.independent_loss().is_none(),

@@ -136,8 +136,8 @@ pub struct EmulatedDirection {
     pub delivered_packets: u64,
     /// Their bytes.
     pub delivered_bytes: u64,
-    /// Cause → dropped packets: `queue-full`, `queue-management`, `loss`, `arq`, `mtu`, `blackhole`; causes that
-    /// did not occur are absent, and the whole field if no packet was dropped.
+    /// Cause → dropped packets: `queue-full`, `queue-management`, `loss`, `arq`, `mtu`, `blackhole`, `policer`,
+    /// `in-flight`; causes that did not occur are absent, and the whole field if no packet was dropped.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub dropped_packets: BTreeMap<String, u64>,
     /// Packets marked CE (RFC 3168) instead of dropped.

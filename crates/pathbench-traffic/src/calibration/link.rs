@@ -217,7 +217,7 @@ impl<E> Link<'_, '_, E> {
     fn rate(&mut self, from: usize, asked_bps: u64, mtu_bytes: u32) -> Result<u64, CalibrationError<E>> {
         let mut best = 0;
         for _ in 0..TRAINS {
-            let train = ProbeSeries::Train(PacketTrain::new(self.plan, asked_bps, mtu_bytes));
+            let train = ProbeSeries::Train(PacketTrain::new(self.plan, from, asked_bps, mtu_bytes));
             let silence = Some(TRAIN_SILENCE + self.spread);
             let (_, report) = self.transfer(from, train, self.answer_time + LONG_TIME, silence)?;
             best = best.max(report.rate_bps.unwrap_or(0));

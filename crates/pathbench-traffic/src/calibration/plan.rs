@@ -15,8 +15,9 @@ pub struct CalibrationPlan {
     pub forward_bps: Option<u64>,
     pub reverse_bps: Option<u64>,
     pub mtu_bytes: u32,
-    /// Depth of the shapers' token buckets, or more: bytes that pass faster than the rate after a pause.
-    pub bucket_bytes: u64,
+    /// Depth of the token buckets of the forward and the reverse direction, or more: bytes that pass faster than the rate
+    /// after a pause. 0 for an emulated direction without a token bucket.
+    pub bucket_bytes: [u64; 2],
     /// Length of each train; limited to 1 s.
     pub train: Duration,
     pub echoes: u32,
@@ -26,8 +27,8 @@ pub struct CalibrationPlan {
     /// If a direction's own rate is not given, probes take up to a tenth of this rate (wire bits per second); `None`:
     /// not limited.
     pub probed_bps: Option<u64>,
-    /// The link is emulated: its bottleneck has no token bucket, and packets are lost, delayed and reordered after it.
-    /// Trains are then slower, so that the queue before the bottleneck drops few packets.
+    /// The link is emulated: packets are lost, delayed and reordered after the bottleneck. Without a token bucket, trains
+    /// are slower, so that the queue before the bottleneck drops few packets.
     pub emulated: bool,
 }
 
@@ -40,7 +41,7 @@ impl CalibrationPlan {
             forward_bps: None,
             reverse_bps: None,
             mtu_bytes,
-            bucket_bytes: 256 * 1024,
+            bucket_bytes: [256 * 1024; 2],
             train: Duration::from_millis(120),
             echoes: 20,
             probes: 0,

@@ -35,14 +35,14 @@ pub struct PacketTrain {
     asked_bps: u64,
     duration: Duration,
     pub payload_bytes: u64,
-    /// 0: the link is emulated.
+    /// 0: the bottleneck is emulated and has no token bucket.
     bucket_bytes: u64,
 }
 
 #[derive(Debug, Clone)]
 pub(super) enum TrainMeter {
-    Shaper(RateMeter),
-    Emulated(SequenceMeter),
+    TokenBucket(RateMeter),
+    Even(SequenceMeter),
 }
 
 fn payload_bytes(asked_bps: u64, duration: Duration, mtu_bytes: u32, family: AddressFamily) -> u64 {
@@ -53,8 +53,10 @@ fn payload_bytes(asked_bps: u64, duration: Duration, mtu_bytes: u32, family: Add
 }
 
 impl PacketTrain {
-    pub(super) fn new(plan: &CalibrationPlan, asked_bps: u64, mtu_bytes: u32) -> Self {
+    /// A train of the direction `from`: 0 is forward, 1 reverse.
+    pub(super) fn new(plan: &CalibrationPlan, from: usize, asked_bps: u64, mtu_bytes: u32) -> Self {
         let duration = plan.train.min(LONGEST);
+        let bucket_bytes = plan.bucket_bytes.get(from).copied().unwrap_or_default();
         Self {
             asked_bps,
             duration,
@@ -64,19 +66,19 @@ impl PacketTrain {
                 mtu_bytes,
                 AddressFamily::from_address(plan.far.ip()),
             ),
-            bucket_bytes: if plan.emulated { 0 } else { plan.bucket_bytes.max(1) },
+            bucket_bytes: if plan.emulated { bucket_bytes } else { bucket_bytes.max(1) },
         }
     }
 
-    const fn is_emulated(&self) -> bool {
+    const fn has_no_bucket(&self) -> bool {
         self.bucket_bytes == 0
     }
 
     pub(super) fn meter(&self) -> TrainMeter {
-        if self.is_emulated() {
-            TrainMeter::Emulated(SequenceMeter::new(self.asked_bps, HEAD_START.as_nanos() as u64))
+        if self.has_no_bucket() {
+            TrainMeter::Even(SequenceMeter::new(self.asked_bps, HEAD_START.as_nanos() as u64))
         } else {
-            TrainMeter::Shaper(RateMeter::new(self.asked_bps, self.bucket_bytes))
+            TrainMeter::TokenBucket(RateMeter::new(self.asked_bps, self.bucket_bytes))
         }
     }
 
@@ -88,7 +90,7 @@ impl PacketTrain {
             u64::try_from(u128::from(bps) * time.as_nanos() / 8_000_000_000).unwrap_or(u64::MAX) / wire
         };
         // Empties the bucket, so that the rate and not the bucket's depth limits the train.
-        let fill = if self.is_emulated() {
+        let fill = if self.has_no_bucket() {
             in_time(self.asked_bps, HEAD_START).max(HEAD_START_PACKETS)
         } else {
             (self.bucket_bytes + self.bucket_bytes / 20) / wire + 4
@@ -100,7 +102,7 @@ impl PacketTrain {
             self.send_batch(socket, &batch, count)?;
             left -= count;
         }
-        let offered = self.asked_bps + self.asked_bps / if self.is_emulated() { 10 } else { 4 };
+        let offered = self.asked_bps + self.asked_bps / if self.has_no_bucket() { 10 } else { 4 };
         let per_batch = in_time(offered, BATCH_TIME).clamp(1, most);
         let total = in_time(offered, self.duration).max(16);
         let mut batch = self.batch(DatagramKind::Train, session, per_batch);
@@ -116,7 +118,7 @@ impl PacketTrain {
             if now < due {
                 clock.sleep_until(due);
             }
-            if self.is_emulated() {
+            if self.has_no_bucket() {
                 self.number_batch(&mut batch, sent, clock.now().as_nanos());
             }
             self.send_batch(socket, &batch, per_batch)?;
@@ -169,7 +171,7 @@ impl TrainMeter {
         let is_part =
             |message: &DatagramMessage| message.kind == DatagramKind::Train && message.session == session;
         match self {
-            Self::Shaper(rate) => {
+            Self::TokenBucket(rate) => {
                 // The kernel coalesces datagrams of equal size, also the first of a train with the datagram before it.
                 if DatagramMessage::decode(&bytes[..arrival.length]).is_some_and(|message| is_part(&message))
                 {
@@ -177,7 +179,7 @@ impl TrainMeter {
                     rate.arrived(at_ns, arrival.length as u64 + segments * overhead, arrival.drops);
                 }
             }
-            Self::Emulated(rate) => {
+            Self::Even(rate) => {
                 let wire = arrival.segment as u64 + overhead;
                 let messages = arrival.messages(bytes).filter(|(message, _)| is_part(message));
                 let packets: Vec<(u64, u64)> =
@@ -192,8 +194,8 @@ impl TrainMeter {
     /// Bits per second; `None` with too few arrivals.
     pub(super) fn rate_bps(&self) -> Option<u64> {
         match self {
-            Self::Shaper(rate) => rate.rate_bps(),
-            Self::Emulated(rate) => rate.rate_bps(),
+            Self::TokenBucket(rate) => rate.rate_bps(),
+            Self::Even(rate) => rate.rate_bps(),
         }
     }
 }

@@ -218,7 +218,9 @@ fn shaper(link: &LinkPlan, model: &LinkModel, in_force: InForce) -> Option<Shape
         return None;
     }
     let queue_bytes = model.queue_bytes().unwrap_or(u64::from(u32::MAX));
-    Some(Shaper { netem, ..Shaper::new(model.rate_bps().unwrap_or(UNLIMITED_BPS), mtu_bytes, queue_bytes) })
+    let usual = Shaper::new(model.rate_bps().unwrap_or(UNLIMITED_BPS), mtu_bytes, queue_bytes);
+    let burst_bytes = if model.burst_bytes > 0 { model.burst_bytes } else { usual.burst_bytes };
+    Some(Shaper { netem, burst_bytes, ..usual })
 }
 
 /// Whether a model needs netem (or the emulated engine).
@@ -270,6 +272,17 @@ mod tests {
         let link = link(path);
         let shaper = shaper(&link, &link.forward, in_force);
         (shaper.is_some(), shaper.and_then(|shaper| shaper.netem).map(|netem| netem.delay))
+    }
+
+    #[test]
+    fn the_burst_of_the_shaper_is_that_of_the_link_or_its_default() {
+        let shaped = |path: &str| {
+            let link = link(path);
+            shaper(&link, &link.forward, InForce::Nothing).map(|shaper| shaper.burst_bytes)
+        };
+        assert_eq!(shaped("rate = \"10mbit\"\nburst = \"40kB\""), Some(40_000));
+        let default = pathbench_host::qdisc::default_burst_bytes(10_000_000, 1_500);
+        assert_eq!(shaped("rate = \"10mbit\""), Some(default));
     }
 
     #[test]
