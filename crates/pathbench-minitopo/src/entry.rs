@@ -2,7 +2,7 @@
 
 use pathbench_lab::scenario::{At, MistakeLog};
 
-const MOST_BYTES: usize = 1 << 20;
+pub(super) const MOST_BYTES: usize = 1 << 20;
 
 #[derive(Debug, Clone)]
 pub(super) struct KeyValue {
@@ -17,8 +17,9 @@ impl KeyValue {
     }
 }
 
-/// The entries of a file. Ignores empty lines and lines that begin with `#`. Values have no control characters.
-pub(super) fn entries(content: &[u8], ledger: &MistakeLog) -> Vec<KeyValue> {
+/// The entries of a file. Ignores empty lines and lines that begin with `#`. Values have no control characters. A line
+/// without a colon is a mistake if `strict`, else an entry without a key.
+pub(super) fn entries(content: &[u8], ledger: &MistakeLog, strict: bool) -> Vec<KeyValue> {
     let at = |line: usize| At::new(ledger.line(u32::try_from(line + 1).unwrap_or(u32::MAX)), "");
     if content.len() > MOST_BYTES {
         let problem = format!("the file has {} bytes", content.len());
@@ -38,8 +39,9 @@ pub(super) fn entries(content: &[u8], ledger: &MistakeLog) -> Vec<KeyValue> {
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
-        match line.split_once(':') {
-            Some((key, value)) if !key.trim().is_empty() && !line.contains(char::is_control) => {
+        let pair = line.split_once(':').or_else(|| (!strict).then_some(("", line)));
+        match pair {
+            Some((key, value)) if (!key.trim().is_empty() || !line.contains(':')) && !line.contains(char::is_control) => {
                 let at = At { key: key.trim().to_owned(), ..at(index) };
                 let line = u32::try_from(index + 1).unwrap_or(u32::MAX);
                 entries.push(KeyValue { line, at, value: value.trim().to_owned() });

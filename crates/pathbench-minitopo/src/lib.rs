@@ -9,9 +9,12 @@
 //! | `topoType` | `MultiIf`, or `MultiIfMultiClient` (the import omits its further clients) |
 //! | `leftSubnet`, `rightSubnet` | first two octets of the addresses left and right of the router: `10.1.`, `10.2.` |
 //! | `path_c2r_N`, `path_r2s_N` | `delay,bandwidth` or `delay,queue,bandwidth[,loss[,backup]]`: ms one way, packets, Mbit/s, %; a link from client to router or from router to server |
+//! | `path_N`, `netemAt_N` | of files before 2020: as `path_c2r_N`, `netemAt_c2r_N` |
 //! | `changeNetem` | `yes`: the next key is in effect |
 //! | `netemAt_c2r_N`, `netemAt_r2s_N` | `seconds,arguments of netem`: the link's delay and loss from that time on |
 //! | `desc` | a description |
+//!
+//! A fork has the same topology in YAML (`yaml.rs`).
 //!
 //! This import reports mistakes that minitopo ignores: invalid values, changes out of order, links that do not exist.
 
@@ -21,7 +24,9 @@ mod netem;
 mod quantity;
 mod topology;
 mod writing;
+mod yaml;
 
+use entry::KeyValue;
 use experiment::MinitopoExperiment;
 use pathbench_lab::scenario::{MistakeLog, Mistakes};
 use topology::MinitopoTopology;
@@ -37,14 +42,26 @@ pub fn import_minitopo(
     topology: MinitopoFile<'_>,
     experiment: Option<MinitopoFile<'_>>,
 ) -> Result<String, Mistakes> {
-    let network = read(topology, MinitopoTopology::read)?;
-    let traffic = experiment.map(|file| read(file, MinitopoExperiment::read)).transpose()?;
+    let network = read(topology, topology_entries, MinitopoTopology::read)?;
+    let lenient = |content: &[u8], ledger: &MistakeLog| entry::entries(content, ledger, false);
+    let traffic = experiment.map(|file| read(file, lenient, MinitopoExperiment::read)).transpose()?;
     Ok(writing::scenario(topology.name, &network, &traffic.unwrap_or_default()))
 }
 
-fn read<T>(file: MinitopoFile<'_>, reader: fn(&[entry::KeyValue], &MistakeLog) -> T) -> Result<T, Mistakes> {
+fn topology_entries(content: &[u8], ledger: &MistakeLog) -> Vec<KeyValue> {
+    match std::str::from_utf8(content).map(entry::normalise) {
+        Ok(text) if content.len() <= entry::MOST_BYTES && yaml::is_yaml(&text) => yaml::entries(&text, ledger),
+        _ => entry::entries(content, ledger, true),
+    }
+}
+
+fn read<T>(
+    file: MinitopoFile<'_>,
+    entries: impl Fn(&[u8], &MistakeLog) -> Vec<KeyValue>,
+    reader: fn(&[KeyValue], &MistakeLog) -> T,
+) -> Result<T, Mistakes> {
     let ledger = MistakeLog::new(file.name, entry::normalise(&String::from_utf8_lossy(file.content)));
-    let entries = entry::entries(file.content, &ledger);
+    let entries = entries(file.content, &ledger);
     let value = reader(&entries, &ledger);
     if ledger.is_empty() { Ok(value) } else { Err(ledger.into_mistakes()) }
 }

@@ -9,11 +9,25 @@ use std::time::Duration;
 pub(super) struct NetemArguments {
     pub(super) delay: Duration,
     pub(super) jitter: Duration,
+    /// Correlation of the jitter in percent.
+    pub(super) jitter_correlation: f64,
     pub(super) distribution: Option<&'static str>,
     pub(super) loss: NetemLoss,
+    pub(super) loss_correlation: f64,
     pub(super) duplicate: f64,
     pub(super) corrupt: f64,
+    pub(super) reorder: Option<NetemReorder>,
     pub(super) rate_bps: Option<u64>,
+    /// Most packets that netem holds.
+    pub(super) limit: Option<u32>,
+}
+
+/// Packets that netem sends at once, in percent.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct NetemReorder {
+    pub(super) share: f64,
+    pub(super) correlation: f64,
+    pub(super) gap: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -29,6 +43,51 @@ impl Default for NetemLoss {
 }
 
 const LONGEST_DELAY: Duration = Duration::from_secs(60);
+const MOST_PACKETS: u32 = 1_000_000_000;
+/// netem's limit if none is given (`netem_parse_opt` of iproute2).
+const DEFAULT_LIMIT: u32 = 1_000;
+/// The smallest and the largest Ethernet frame of a link with the usual MTU, without FCS.
+const SMALLEST_FRAME_BYTES: u64 = 60;
+const LARGEST_FRAME_BYTES: u64 = 1_514;
+
+/// The effect of netem's limit, which counts the packets in the delay.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum LimitEffect {
+    /// So many packets of the largest size do not pass in each delay at the rate.
+    Caps { packets: u32, bps: u64, given: bool },
+    /// A given limit that no packets of any size reach at the rate.
+    NeverReached { packets: u32 },
+    /// The default limit, which is not reached.
+    None,
+}
+
+impl NetemArguments {
+    pub(super) fn limit_effect(&self, rate_bps: u64) -> LimitEffect {
+        let packets = self.limit.unwrap_or(DEFAULT_LIMIT).max(1);
+        let delay_ns = (self.delay + self.jitter).as_nanos();
+        let bps = |frame_bytes: u64| {
+            let bits = u128::from(packets) * u128::from(frame_bytes) * 8 * 1_000_000_000;
+            bits.checked_div(delay_ns).map_or(u64::MAX, |bps| u64::try_from(bps).unwrap_or(u64::MAX))
+        };
+        let (least, most) = (bps(SMALLEST_FRAME_BYTES), bps(LARGEST_FRAME_BYTES));
+        match self.limit {
+            Some(_) if least >= rate_bps => LimitEffect::NeverReached { packets },
+            Some(_) => LimitEffect::Caps { packets, bps: most, given: true },
+            None if most < rate_bps => LimitEffect::Caps { packets, bps: most, given: false },
+            None => LimitEffect::None,
+        }
+    }
+
+    /// The correlation of the jitter in percent, if it has an effect: the kernel takes the remainder of a correlated
+    /// number of 32 bits, by twice the jitter in nanoseconds or by the length of a table (`tabledist` of
+    /// `net/sched/sch_netem.c`), and remainders of numbers that differ by many times the divisor are independent.
+    pub(super) fn effective_jitter_correlation(&self) -> f64 {
+        let spread = (1.0 - self.jitter_correlation / 100.0) * 4_294_967_296.0;
+        let divisor = 2.0 * self.jitter.as_nanos() as f64;
+        let by_remainder = self.distribution.is_none_or(|name| name == "uniform");
+        if by_remainder && spread < 10.0 * divisor { self.jitter_correlation } else { 0.0 }
+    }
+}
 
 impl NetemArguments {
     pub(super) fn read(text: &str) -> Result<Self, (String, String)> {
@@ -47,16 +106,16 @@ impl NetemArguments {
                 "loss" | "drop" => netem.loss(&mut words)?,
                 "duplicate" => netem.duplicate = words.value(word, tc_percent, PERCENT)?,
                 "corrupt" => netem.corrupt = words.value(word, tc_percent, PERCENT)?,
+                "reorder" => netem.reorder(&mut words)?,
                 "rate" => netem.rate_bps = Some(words.value(word, tc_rate, "a rate, as in 10mbit")?),
-                // The limit of netem's queue, which includes packets in flight; the emulator does not limit them.
-                "limit" => drop(words.value(word, |word| word.parse::<u32>().ok(), "a number of packets")?),
+                "limit" => netem.limit = Some(words.value(word, packets, "a number of packets")?),
                 other => {
-                    let remedy =
-                        "leave it out; known are delay, distribution, loss, duplicate, corrupt, rate, limit";
+                    let remedy = "leave it out; known are delay, distribution, loss, duplicate, corrupt, reorder, gap, rate, \
+                                  limit";
                     return Err(wrong(&format!("netem's `{other}` cannot be imported"), remedy));
                 }
             }
-            words.no_correlation()?;
+            words.no_correlation(word)?;
         }
         netem.check()
     }
@@ -65,6 +124,22 @@ impl NetemArguments {
         let example = "a time, as in 20ms (tc takes a number without unit for microseconds)";
         self.delay = words.value("delay", tc_time, example)?;
         self.jitter = words.optional(tc_time).unwrap_or_default();
+        if !self.jitter.is_zero() {
+            self.jitter_correlation = words.optional(tc_percent).unwrap_or_default();
+        }
+        Ok(())
+    }
+
+    fn reorder(&mut self, words: &mut Words<'_>) -> Result<(), (String, String)> {
+        let share = words.value("reorder", tc_percent, PERCENT)?;
+        let correlation = words.optional(tc_percent).unwrap_or_default();
+        let gap = if words.peek() == Some("gap") {
+            words.take();
+            words.value("gap", packets, "a number of packets")?.max(1)
+        } else {
+            1
+        };
+        self.reorder = (share > 0.0).then_some(NetemReorder { share, correlation, gap });
         Ok(())
     }
 
@@ -72,9 +147,13 @@ impl NetemArguments {
         let known = |word: &str| match word {
             "uniform" => Some("uniform"),
             "normal" => Some("normal"),
-            "pareto" => Some("pareto"),
+            "pareto" => Some("netem-pareto"),
             _ => None,
         };
+        if words.peek() == Some("paretonormal") {
+            let problem = "netem's `paretonormal` cannot be imported: it is a table of a mixture of two distributions";
+            return Err(wrong(problem, "give normal or pareto"));
+        }
         self.distribution = Some(words.value("distribution", known, "uniform, normal or pareto")?);
         Ok(())
     }
@@ -104,6 +183,7 @@ impl NetemArguments {
                     words.take();
                 }
                 self.loss = NetemLoss::Independent(words.value("loss", tc_percent, PERCENT)?);
+                self.loss_correlation = words.optional(tc_percent).unwrap_or_default();
             }
         }
         Ok(())
@@ -113,7 +193,10 @@ impl NetemArguments {
         if self.delay > LONGEST_DELAY || self.jitter > LONGEST_DELAY {
             return Err(wrong("the delay is longer than a minute", "give at most 60s"));
         }
-        if self.jitter > self.delay && self.distribution != Some("pareto") {
+        if self.reorder.is_some() && self.delay.is_zero() {
+            return Err(wrong("without a delay netem cannot reorder", "give delay as well, as in delay 20ms reorder 25%"));
+        }
+        if self.jitter > self.delay && self.distribution != Some("netem-pareto") {
             return Err(wrong("the jitter is larger than the delay", "give a delay at least as large"));
         }
         if self.distribution.is_some() && self.jitter.is_zero() {
@@ -168,13 +251,18 @@ impl<'a> Words<'a> {
         Some(value)
     }
 
-    fn no_correlation(&self) -> Result<(), (String, String)> {
+    /// Reports a number after the values of `argument`: a correlation that the link model lacks, or one too many.
+    fn no_correlation(&self, argument: &str) -> Result<(), (String, String)> {
         match self.peek() {
             Some(word) if word.starts_with(|c: char| c.is_ascii_digit()) => {
-                let problem = format!("netem's correlation (`{word}`) cannot be imported");
-                Err(wrong(&problem, "leave it out; for losses that come together there is loss gemodel"))
+                let problem = format!("`{word}` after netem's `{argument}` cannot be imported");
+                Err(wrong(&problem, "leave it out; delay, loss and reorder can have a correlation"))
             }
             _ => Ok(()),
         }
     }
+}
+
+fn packets(word: &str) -> Option<u32> {
+    word.parse().ok().filter(|packets| *packets <= MOST_PACKETS)
 }

@@ -39,6 +39,19 @@ pub(super) fn tc_rate(text: &str) -> Option<u64> {
     Some((value * bits).round() as u64)
 }
 
+/// A size of dd(1) and pv(1): bytes, or a number with `k`, `m` or `g` for powers of 1024.
+pub(super) fn size(text: &str) -> Option<u64> {
+    let (value, unit) = split(text)?;
+    let bytes = match unit.to_ascii_lowercase().as_str() {
+        "" | "c" => 1.0,
+        "k" => 1_024.0,
+        "m" => 1_048_576.0,
+        "g" => 1_073_741_824.0,
+        _ => return None,
+    };
+    Some((value * bytes).round() as u64)
+}
+
 /// A percentage of tc(8), with or without `%`.
 pub(super) fn tc_percent(text: &str) -> Option<f64> {
     number(text.strip_suffix('%').unwrap_or(text)).filter(|percent| *percent <= 100.0).map(rounded_percent)
@@ -80,6 +93,10 @@ mod tests {
         for (text, bps) in [("1mbit", 1_000_000), ("8000", 8_000), ("1Mbps", 8_000_000), ("0.5kbit", 500)] {
             assert_eq!(tc_rate(text), Some(bps), "{text}");
         }
+        for (text, bytes) in [("400k", 409_600), ("1K", 1_024), ("2m", 2_097_152), ("7", 7), ("1.5g", 1_610_612_736)] {
+            assert_eq!(size(text), Some(bytes), "{text}");
+        }
+        assert_eq!((size("1kB"), size("k"), size("-1")), (None, None, None));
         for text in ["-1ms", "1h", "ms", "", "1e3", "1.2.3"] {
             assert_eq!((tc_time(text), tc_rate(text)), (None, None), "{text}");
         }

@@ -39,6 +39,8 @@ pub(super) struct TopologyPath {
     pub(super) queue_given: bool,
     pub(super) loss: f64,
     pub(super) backup: bool,
+    /// Written as `path_N`.
+    pub(super) is_old: bool,
     pub(super) changes: Vec<NetemAt>,
 }
 
@@ -85,7 +87,7 @@ pub(super) struct MinitopoTopology {
 const TYPES: &str =
     "give MultiIf, the type that can be imported (or MultiIfMultiClient, of which only the first client is)";
 const LONGEST: &str =
-    "give delay,bandwidth or delay,queue,bandwidth[,loss[,backup]]: ms one way, packets, Mbit/s, %, 0 or 1";
+    "give delay,bandwidth or delay,queue,bandwidth[,loss[,backup]]: ms one way, packets, Mbit/s, %, 0 or 1 (or False, True)";
 /// The kernel supports eight MPTCP endpoints, and one octet of the addresses is the number of the link.
 const MOST_PATHS: usize = 8;
 
@@ -116,6 +118,7 @@ impl MinitopoTopology {
                 }
             }
         }
+        no_link_twice(&topology.paths, ledger);
         topology.paths.sort_by_key(|path| (path.side, path.number));
         for entry in changes {
             topology.change(entry, ledger);
@@ -189,6 +192,17 @@ fn no_key_twice(entries: &[KeyValue], ledger: &MistakeLog) {
     }
 }
 
+/// `path_0` and `path_c2r_0` are the same link.
+fn no_link_twice(paths: &[TopologyPath], ledger: &MistakeLog) {
+    for (index, path) in paths.iter().enumerate() {
+        let same = |before: &&TopologyPath| (before.side, before.number) == (path.side, path.number);
+        if let Some(before) = paths[..index].iter().find(same).filter(|before| before.is_old != path.is_old) {
+            let problem = format!("line {} has the same link", before.entry.line);
+            ledger.wrong(&path.entry.at, problem, "remove one of the two");
+        }
+    }
+}
+
 fn is_multi_client(entry: &KeyValue, ledger: &MistakeLog) -> bool {
     if !["MultiIf", "MultiIfMultiClient"].contains(&entry.value.as_str()) {
         ledger.wrong(&entry.at, format!("the type `{}` cannot be imported", entry.value), TYPES);
@@ -212,14 +226,15 @@ fn subnet(entry: &KeyValue, ledger: &MistakeLog) -> Option<[u8; 2]> {
 /// Side and number in `path_c2r_0` or `netemAt_c2r_0`.
 fn identity(entry: &KeyValue, prefix: &str, ledger: &MistakeLog) -> Option<(RouterSide, u32)> {
     let rest = entry.key().strip_prefix(prefix).and_then(|rest| rest.strip_prefix('_'));
-    let pair = rest.and_then(|rest| rest.split_once('_'));
+    // `path_N` of old files is the link from the client to the router.
+    let pair = rest.map(|rest| rest.split_once('_').unwrap_or(("c2r", rest)));
     let number =
         |text: &str| text.parse::<u32>().ok().filter(|number| *number < 1_000 && number.to_string() == text);
     let identity = pair.and_then(|(side, text)| Some((RouterSide::parse(side)?, number(text)?)));
     if identity.is_none() {
         let remedy = format!(
-            "write {prefix}_c2r_N for the link N from client to router (old files: {prefix}_N), {prefix}_r2s_N for that \
-             from router to server"
+            "write {prefix}_c2r_N (or {prefix}_N, as old files do) for the link N from client to router, {prefix}_r2s_N for \
+             that from router to server"
         );
         ledger.wrong(&entry.at, "the key names no link", remedy);
     }
@@ -261,8 +276,11 @@ fn values(entry: &KeyValue, side: RouterSide, number_of_path: u32) -> Result<Top
         limited("queue", queue, 1.0, 1_000_000.0, "packets").map(|_| packets)
     });
     let loss = limited("loss", loss, 0.0, 100.0, "%")?;
-    let backup =
-        backup.parse::<u8>().map_err(|_| format!("the backup flag `{backup}` is neither 0 nor 1"))?;
+    let backup = match backup {
+        "0" | "False" | "false" => false,
+        "1" | "True" | "true" => true,
+        _ => return Err(format!("the backup flag `{backup}` is neither 0 nor 1, neither False nor True")),
+    };
     let delay = milliseconds(delay).unwrap_or_default();
     let rate_bps = (mbps * 1e6).round() as u64;
     let usual_packets = round_trip_packets(delay, rate_bps).max(1);
@@ -275,7 +293,8 @@ fn values(entry: &KeyValue, side: RouterSide, number_of_path: u32) -> Result<Top
         queue_packets: queue_packets.transpose()?.unwrap_or(usual_packets),
         queue_given: queue.is_some(),
         loss: rounded_percent(loss),
-        backup: backup != 0,
+        backup,
+        is_old: entry.key().strip_prefix("path_").is_some_and(|rest| !rest.contains('_')),
         changes: Vec::new(),
     })
 }

@@ -1,7 +1,7 @@
 //! The scenario's text.
 
 use super::experiment::{MinitopoExperiment, MinitopoPattern};
-use super::netem::{NetemArguments, NetemLoss};
+use super::netem::{LimitEffect, NetemArguments, NetemLoss, NetemReorder};
 use super::topology::{MinitopoTopology, NetemAt, RouterSide, TopologyPath};
 use pathbench_record::units::{Rate, Span};
 use std::time::Duration;
@@ -101,7 +101,14 @@ fn link(
     text.push(format!("delay = \"{}\"", Span(path.delay)));
     text.push(format!("rate = \"{}\"", Rate(path.rate_bps)));
     let bucket = path.bucket_bytes();
-    if path.queue_given {
+    if path.is_old {
+        // TCIntf of Mininet puts netem, with the queue as its limit, below the rate.
+        text.push("# Mininet's netem holds these packets in delay and queue together; here the delay holds others.".to_owned());
+        let caps = u128::from(path.queue_packets) * 1_500 * 8 * 1_000_000_000 / path.delay.as_nanos().max(1);
+        if caps < u128::from(path.rate_bps) {
+            text.push(format!("# It therefore passes at most {:.3} Mbit/s.", caps as f64 / 1e6));
+        }
+    } else if path.queue_given {
         text.push(format!("# minitopo's own holds {bucket} bytes: the bandwidth-delay product as well"));
     } else {
         text.push(
@@ -137,6 +144,11 @@ fn hosts(text: &mut Vec<String>, network: &MinitopoTopology, traffic: &MinitopoE
             text.push(format!("\"{name}\" = {}", quote(value)));
         }
     }
+    if let Some((manager, reason)) = &traffic.single_subflow {
+        text.push(format!("\n# {manager}: {reason}"));
+        text.push("[host.client.mptcp]\nsubflows = 0\nendpoints = []".to_owned());
+        return;
+    }
     if network.side(RouterSide::R2s).count() < 2 {
         return;
     }
@@ -153,7 +165,12 @@ fn hosts(text: &mut Vec<String>, network: &MinitopoTopology, traffic: &MinitopoE
             path.name()
         ));
     }
-    text.push("]\n\n[host.server.mptcp]\nendpoints = [".to_owned());
+    text.push("]".to_owned());
+    if !traffic.server_announces {
+        text.push("# kpms:default: the server announces no further address.".to_owned());
+        return;
+    }
+    text.push("\n[host.server.mptcp]\nendpoints = [".to_owned());
     for path in network.side(RouterSide::R2s).skip(1) {
         text.push(format!("    {{ link = \"{}\", flags = [\"signal\"] }},", path.name()));
     }
@@ -204,12 +221,7 @@ fn event(text: &mut Vec<String>, path: &TopologyPath, change: &NetemAt, so_far: 
     text.push(format!("[[event]]\nat = \"{}\"", Span(change.time().unwrap_or_default())));
     text.push(format!("link = \"{}\"\naction = \"set\"", path.name()));
     text.push(format!("delay = \"{}\"", Span(netem.delay)));
-    if ever(|netem| !netem.jitter.is_zero()) {
-        text.push(format!("jitter = \"{}\"", Span(netem.jitter)));
-        text.push(format!("jitter_distribution = \"{}\"", netem.distribution.unwrap_or("uniform")));
-        let comment = if netem.jitter.is_zero() { "" } else { "          # as netem's jitter does" };
-        text.push(format!("reorder = {}{comment}", !netem.jitter.is_zero()));
-    }
+    jitter(text, netem, ever(|netem| !netem.jitter.is_zero()));
     match netem.loss {
         NetemLoss::Independent(percent) => text.push(format!("loss = \"{percent}%\"")),
         NetemLoss::Chain { to_bad, to_good, loss_bad, loss_good } => text.push(format!(
@@ -217,6 +229,18 @@ fn event(text: &mut Vec<String>, path: &TopologyPath, change: &NetemAt, so_far: 
                  loss_good = \"{loss_good}%\" }}"
         )),
     }
+    if ever(|netem| netem.loss_correlation > 0.0) {
+        let comment = if netem.loss_correlation > 0.0 { " # as netem's: the mean is not the loss" } else { "" };
+        text.push(format!("loss_correlation = \"{}%\"{comment}", netem.loss_correlation));
+    }
+    if ever(|netem| netem.reorder.is_some()) {
+        let none = NetemReorder { share: 0.0, correlation: 0.0, gap: 1 };
+        let NetemReorder { share, correlation, gap } = netem.reorder.unwrap_or(none);
+        text.push(format!("reorder_share = \"{share}%\"\nreorder_correlation = \"{correlation}%\"\nreorder_gap = {gap}"));
+    }
+    let rate_bps = |netem: &NetemArguments| netem.rate_bps.map_or(path.rate_bps, |bps| bps.min(path.rate_bps));
+    let caps = |netem: &&NetemArguments| matches!(netem.limit_effect(rate_bps(netem)), LimitEffect::Caps { .. });
+    limit(text, netem.limit_effect(rate_bps(netem)), so_far.iter().any(caps));
     if ever(|netem| netem.duplicate > 0.0) {
         text.push(format!("duplicate = \"{}%\"", netem.duplicate));
     }
@@ -224,8 +248,46 @@ fn event(text: &mut Vec<String>, path: &TopologyPath, change: &NetemAt, so_far: 
         text.push(format!("corrupt = \"{}%\"", netem.corrupt));
     }
     if ever(|netem| netem.rate_bps.is_some()) {
-        let rate_bps = netem.rate_bps.map_or(path.rate_bps, |bps| bps.min(path.rate_bps));
-        text.push(format!("rate = \"{}\"", Rate(rate_bps)));
+        text.push(format!("rate = \"{}\"", Rate(rate_bps(netem))));
+    }
+}
+
+fn jitter(text: &mut Vec<String>, netem: &NetemArguments, ever: bool) {
+    if !ever {
+        return;
+    }
+    text.push(format!("jitter = \"{}\"", Span(netem.jitter)));
+    text.push(format!("jitter_distribution = \"{}\"", netem.distribution.unwrap_or("uniform")));
+    let comment = if netem.jitter.is_zero() { "" } else { "          # as netem's jitter does" };
+    text.push(format!("reorder = {}{comment}", !netem.jitter.is_zero()));
+    let correlation = netem.effective_jitter_correlation();
+    if netem.jitter_correlation > 0.0 && correlation == 0.0 {
+        text.push(format!(
+            "# netem's correlation of the jitter, {}%, has no effect: the kernel takes remainders of its numbers.",
+            netem.jitter_correlation
+        ));
+    }
+    text.push(format!("jitter_correlation = \"{correlation}%\""));
+}
+
+/// `before`: an earlier change has set a limit.
+fn limit(text: &mut Vec<String>, effect: LimitEffect, before: bool) {
+    match effect {
+        LimitEffect::Caps { packets, bps, given } => {
+            let whose = if given { "netem's limit" } else { "netem's default limit" };
+            text.push(format!(
+                "# {whose} of {packets} packets in the delay caps the rate at {:.3} Mbit/s in frames of 1514 bytes.",
+                bps as f64 / 1e6
+            ));
+            text.push(format!("in_flight_limit = {packets}"));
+        }
+        LimitEffect::NeverReached { packets } => {
+            text.push(format!("# netem's limit of {packets} packets is never reached at this rate and delay."));
+        }
+        LimitEffect::None => {}
+    }
+    if before && !matches!(effect, LimitEffect::Caps { .. }) {
+        text.push("in_flight_limit = 0".to_owned());
     }
 }
 
@@ -233,7 +295,7 @@ fn run(text: &mut Vec<String>, traffic: &MinitopoExperiment, duration: Option<Du
     let transports: Vec<_> = traffic.transports.iter().map(|transport| quote(transport)).collect();
     text.push(format!("\n[run]\ntransports = [{}]", transports.join(", ")));
     let pattern = match traffic.pattern {
-        MinitopoPattern::Iperf { .. } => "throughput",
+        MinitopoPattern::Iperf { .. } | MinitopoPattern::Limited { .. } => "throughput",
         MinitopoPattern::Bulk { .. } => "bulk",
         MinitopoPattern::Ping { .. } => "ping",
     };
@@ -251,6 +313,10 @@ fn run(text: &mut Vec<String>, traffic: &MinitopoExperiment, duration: Option<Du
         MinitopoPattern::Iperf { streams, .. } => {
             text.push(format!("\n[run.throughput]\ndirection = \"upload\"\nstreams = {streams}"));
         }
+        MinitopoPattern::Limited { bytes, rate_bps } => text.push(format!(
+            "\n[run.throughput]\ndirection = \"upload\"\nbytes = {bytes}\nrate = \"{}\"",
+            Rate(rate_bps)
+        )),
         MinitopoPattern::Bulk { bytes } => text.push(format!("\n[run.bulk]\nbytes = {bytes}")),
         MinitopoPattern::Ping { count, interval, bytes } => {
             text.push(format!(

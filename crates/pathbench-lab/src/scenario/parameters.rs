@@ -364,7 +364,7 @@ pub(super) fn beyond_kernel(model: &LinkModel) -> Option<(&'static str, &'static
         ))
     } else {
         Some((
-            "the kernel's engine does rate, queue, delay, jitter and loss only, each in its simple form",
+            "the kernel's engine does rate, burst, queue, delay, jitter and loss only, each in its simple form",
             "make the link's engine \"emulated\", or leave the engine out",
         ))
     }

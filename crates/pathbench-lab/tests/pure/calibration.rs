@@ -1,7 +1,7 @@
 //! Deviations of measured links.
 
 use pathbench_lab::calibration::judgement::{
-    ExpectedLoss, binomial_tails, expected_loss, is_improbable, judge,
+    ExpectedLoss, binomial_tails, expected_delay_ms, expected_loss, expected_rate_bps, is_improbable, judge,
 };
 use pathbench_lab::scenario::{self, LinkPlan, Overrides, ScenarioSource};
 use pathbench_link::{GilbertElliott, LinkModel, LossModel};
@@ -73,6 +73,44 @@ fn a_loss_beyond_chance_is_a_deviation() {
     let deviations = judge(&emulated, &probed(900), &as_asked(20.0));
     assert_eq!(deviations.len(), 2, "{deviations:?}");
     assert!(deviations[0].contains("loss 2.000 % asked for, 100 of 1000 packets lost"), "{}", deviations[0]);
+}
+
+#[test]
+fn a_policed_link_is_measured_at_the_rate_of_its_policer() {
+    let policed = "policer = { rate = \"10mbit\", burst = \"64kB\" }\nloss = \"2%\"\ndelay = \"20ms\"";
+    let policed = link(policed);
+    assert_eq!(expected_rate_bps(&policed.forward), Some(10_000_000));
+    // 2 % of the packets are lost behind the policer.
+    let measured = LinkMeasurement { forward_bps: Some(9_800_000), reverse_bps: Some(9_780_000), ..as_asked(20.0) };
+    assert_eq!(judge(&policed, &probed(980), &measured), Vec::<String>::new());
+    let wrong = judge(&policed, &probed(980), &as_asked(20.0));
+    assert!(wrong[0].contains("9.8 Mbit/s asked for, 49.90 measured"), "{wrong:?}");
+    let rate = |keys: &str| expected_rate_bps(&link(keys).forward);
+    assert_eq!(rate("policer = { rate = \"80mbit\", burst = \"64kB\" }"), Some(50_000_000), "the link is slower");
+    assert_eq!(rate("queue_discipline = \"fq_codel\""), Some(50_000_000));
+    assert_eq!(rate("burst = \"20MB\""), None, "too much to empty the bucket");
+    assert_eq!(rate("delay = \"20ms\"\nin_flight_limit = 30"), None);
+    assert_eq!(rate("delay = \"20ms\"\nin_flight_limit = 5000"), Some(50_000_000));
+}
+
+#[test]
+fn delays_and_losses_of_netems_effects_are_expected_as_they_are() {
+    let delay = |keys: &str| expected_delay_ms(&link(keys).forward, 142).map(|(median, _)| median);
+    let sending = 142.0 * 8.0 / 50_000.0;
+    let near = |found: Option<f64>, expected: f64| found.is_some_and(|found| (found - expected).abs() < 0.001);
+    assert!(near(delay("delay = \"20ms\""), 20.0 + sending));
+    assert!(near(delay("delay = \"20ms\"\nburst = \"30kB\""), 20.0), "the bucket is full");
+    let pareto = "delay = \"20ms\"\njitter = \"10ms\"\njitter_distribution = \"netem-pareto\"";
+    assert!(near(delay(pareto), 20.0 + sending - 3.201), "{:?}", delay(pareto));
+    assert!(near(delay("delay = \"20ms\"\nreorder_share = \"25%\""), 20.0 + sending));
+    assert_eq!(delay("delay = \"20ms\"\nreorder_share = \"50%\""), None, "the median may be that of either");
+
+    let loss = |keys: &str| expected_loss(&link(keys).forward);
+    let correlated = loss("loss = \"10%\"\nloss_correlation = \"25%\"").unwrap();
+    assert!((correlated.probability - 0.0174).abs() < 0.002, "{correlated:?}");
+    assert!((correlated.clustering - 5.0 / 3.0).abs() < 1e-9);
+    assert_eq!(loss("delay = \"20ms\"\nin_flight_limit = 30"), None);
+    assert!(loss("delay = \"20ms\"\nin_flight_limit = 300").is_some());
 }
 
 #[test]

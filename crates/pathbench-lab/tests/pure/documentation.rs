@@ -45,6 +45,7 @@ burst_loss = { to_bad = "1%", to_good = "2%", unknown = 1 }
 name = "wlan"
 loss_bursts = { period = "2s", length = "1s", unknown = 1 }
 arq = { unknown = 1 }
+policer = { rate = "1mbit", burst = "9kB", unknown = 1 }
 rate = "1mbit"
 [[router]]
 name = "middle"
@@ -97,7 +98,7 @@ fn every_key_has_a_row_in_the_table_of_its_section() {
     let text = documentation();
     let parameters = text_between(&text, "### Link parameters", "`burst_loss`:");
     let tables = known_keys();
-    assert_eq!(tables.len(), 22, "{tables:?}");
+    assert_eq!(tables.len(), 23, "{tables:?}");
     for (table, keys) in tables {
         let section = match table.as_str() {
             "" => text_between(&text, "## The scenario", "## Paths"),
@@ -111,7 +112,8 @@ fn every_key_has_a_row_in_the_table_of_its_section() {
             "event.0" => text_between(&text, "## Events", "| action |"),
             "path.eth.burst_loss" => text_between(&text, "`burst_loss`:", "`loss_bursts`:"),
             "path.wlan.loss_bursts" => text_between(&text, "`loss_bursts`:", "`arq`:"),
-            "path.wlan.arq" => text_between(&text, "`arq`:", "A link whose ends"),
+            "path.wlan.arq" => text_between(&text, "`arq`:", "`policer`:"),
+            "path.wlan.policer" => text_between(&text, "`policer`:", "A link whose ends"),
             "event.0.to" => text_between(&text, "\n`to`:", "name = \"leaving\""),
             "run" => text_between(&text, "## Runs", "`[run.ping]`:"),
             "run.ping" => text_between(&text, "`[run.ping]`:", "`[run.bulk]`:"),

@@ -5,7 +5,8 @@ use pathbench_lab::scenario::{
 };
 use pathbench_link::fading::{Ramp, Walk};
 use pathbench_link::{
-    ArqModel, BaseDelay, Discipline, GilbertElliott, JitterDistribution, LinkModel, LossModel, RateModel,
+    ArqModel, BaseDelay, Discipline, GilbertElliott, JitterDistribution, LinkModel, LossModel, PolicerModel,
+    QueueIsolation, RateModel,
 };
 use pathbench_record::direction::LinkDirection;
 use pathbench_record::units::QueueLimit;
@@ -70,10 +71,32 @@ fn queues_have_their_disciplines_and_limits() {
     let codel = model("queue_discipline = \"codel\"\necn = true\nqueue_target = \"8ms\"");
     let settings = (codel.queue_discipline, codel.queue_target, codel.queue_interval, codel.ecn);
     assert_eq!(settings, (Discipline::CoDel, Some(8 * MS), None, true));
+    let fair = model("queue_discipline = \"fq_codel\"\nqueue_isolation = \"dual-dsthost\"");
+    assert_eq!(fair.queue_discipline, Discipline::FqCoDel);
+    assert_eq!(fair.queue_isolation, QueueIsolation::DualDestinationHost);
     let pie = model("queue_discipline = \"pie\"");
     assert_eq!((pie.queue_discipline, pie.queue_target, pie.queue_interval), (Discipline::Pie, None, None));
     let steps = link("rate_steps = [[\"0s\", \"30mbit\"], [\"3s\", \"10mbit\"]]\nqueue = \"100ms\"");
     assert_eq!(steps.forward.queue_bytes(), Some(312_500), "of the mean rate, the last second included");
+}
+
+#[test]
+fn token_buckets_and_the_effects_of_netem_are_read() {
+    let policer = |keys: &str| link(keys).forward.policer;
+    let expected = PolicerModel { rate_bps: 10_000_000, burst_bytes: 64_000 };
+    assert_eq!(policer("policer = { rate = \"10mbit\", burst = \"64kB\" }"), Some(expected));
+    assert_eq!(policer("policer = { rate = \"10mbit\", burst = 0 }"), None);
+    let apart = link("policer = { rate = \"10mbit\", burst = \"64kB\" }\ndownload.policer = { rate = \"1mbit\", burst = 0 }");
+    assert_eq!((apart.forward.policer, apart.reverse.policer), (Some(expected), None));
+    assert_eq!(link("rate = \"10mbit\"\nburst = \"30kB\"").forward.burst_bytes, 30_000);
+    let model = model(
+        "delay = \"20ms\"\njitter = \"5ms\"\njitter_correlation = \"30%\"\nloss = \"3%\"\nloss_correlation = \"25%\"\n\
+         reorder_share = \"10%\"\nreorder_correlation = \"50%\"\nreorder_gap = 3\nin_flight_limit = 40\n\
+         jitter_distribution = \"netem-pareto\"",
+    );
+    assert_eq!((model.jitter_correlation, model.loss_correlation), (0.3, 0.25));
+    assert_eq!((model.reorder_share, model.reorder_correlation, model.reorder_gap), (0.1, 0.5, 3));
+    assert_eq!((model.in_flight_limit, model.jitter_distribution), (40, JitterDistribution::NetemPareto));
 }
 
 #[test]
@@ -122,6 +145,9 @@ fn the_engine_follows_from_the_link_and_its_events() {
         ("loss = \"1%\"", "", LinkEngine::Emulated),
         ("capture = true", "", LinkEngine::Emulated),
         ("queue_discipline = \"codel\"", "", LinkEngine::Emulated),
+        ("queue_discipline = \"fq_codel\"", "", LinkEngine::Emulated),
+        ("burst = \"30kB\"", "", LinkEngine::Kernel),
+        ("policer = { rate = \"1mbit\", burst = \"30kB\" }", "", LinkEngine::Emulated),
         ("engine = \"emulated\"", "", LinkEngine::Emulated),
         ("engine = \"kernel\"\ndelay = \"1ms\"", "", LinkEngine::Kernel),
         ("engine = \"kernel\"\ndelay = \"9ms\"\njitter = \"1ms\"\nreorder = true", "", LinkEngine::Kernel),
@@ -221,12 +247,43 @@ const ONE_BY_ONE: &[(&str, &str)] = &[
     ),
     (
         "ecn = true",
-        "7: path.eth.ecn: only active queue management (codel, pie) has this setting; add \
-         queue_discipline = \"codel\" or \"pie\"",
+        "7: path.eth.ecn: only active queue management (codel, pie, fq_codel) has this setting; add \
+         queue_discipline = \"codel\", \"pie\" or \"fq_codel\"",
     ),
     (
+        "queue_isolation = \"dual-srchost\"",
+        "7: path.eth.queue_isolation: a single queue has no flows to isolate; add queue_discipline = \"fq_codel\"",
+    ),
+    (
+        "upload = { rate = \"1mbit\", burst = \"8MB\" }",
+        "7: path.eth.upload.burst: the burst lasts longer than 60 s at the rate; give fewer bytes",
+    ),
+    (
+        "[[path]]\nname = \"b\"\nburst = \"8kB\"",
+        "9: path.b.burst: a token bucket needs a rate in bits per second; give rate or rate_steps as well, or leave burst \
+         out",
+    ),
+    (
+        "policer = { rate = \"1mbit\", burst = 1500 }",
+        "7: path.eth.policer: the policer's burst does not hold one full packet, which would never pass; give burst at \
+         least the MTU and 14 bytes, or 0 for no policer",
+    ),
+    ("policer = { rate = \"1mbit\" }", "7: path.eth.policer.burst: is missing; add burst = \"64kB\""),
+    (
+        "burst_loss = { to_bad = \"1%\", to_good = \"9%\" }\nloss_correlation = \"20%\"",
+        "8: path.eth.loss_correlation: only `loss` can be correlated",
+    ),
+    (
+        "loss = \"5%\"\narq = {}\nloss_correlation = \"20%\"",
+        "9: path.eth.loss_correlation: link-layer retransmission makes attempts whose losses have no correlation; leave \
+         arq or loss_correlation out",
+    ),
+    ("reorder_share = \"5%\"", "7: path.eth.reorder_share: without a delay no packet can skip it; give delay as well"),
+    ("in_flight_limit = 9", "7: path.eth.in_flight_limit: without a delay no packet is in flight"),
+    (
         "queue_discipline = \"red\"",
-        "7: path.eth.queue_discipline: `red` is not one of its values; known are drop-tail, drop-head, codel, pie",
+        "7: path.eth.queue_discipline: `red` is not one of its values; known are drop-tail, drop-head, codel, pie, \
+         fq_codel",
     ),
     (
         "[[path]]\nname = \"b\"\nqueue_discipline = \"pie\"",
@@ -234,7 +291,7 @@ const ONE_BY_ONE: &[(&str, &str)] = &[
     ),
     (
         "engine = \"kernel\"\nduplicate = \"1%\"",
-        "7: path.eth.engine: the kernel's engine does rate, queue, delay, jitter and loss only, each in its simple \
+        "7: path.eth.engine: the kernel's engine does rate, burst, queue, delay, jitter and loss only, each in its simple \
          form; make the link's engine \"emulated\", or leave the engine out",
     ),
     // Regression: netem put packets out of order that were to stay in order.

@@ -161,6 +161,8 @@ fn a_change_sets_only_its_own_parameters() {
     assert_eq!(change, LinkChange { mtu_bytes: Some(1_400), ..LinkChange::default() });
 }
 
+const POLICER: PolicerModel = PolicerModel { rate_bps: 1_000_000, burst_bytes: 30_000 };
+
 /// Each condition is that of docs/scenarios.md, section Link parameters.
 #[test]
 fn a_link_needs_an_engine_that_supports_all_its_values() {
@@ -198,6 +200,16 @@ fn a_link_needs_an_engine_that_supports_all_its_values() {
         (LinkModel { queue_discipline: Discipline::CoDel, ..base() }, Engines::Emulated),
         (LinkModel { arq: Some(ArqModel { retries: 1, pause: ms(0) }), ..base() }, Engines::Emulated),
         (LinkModel { overhead_bytes: 38, ..base() }, Engines::Emulated),
+        (LinkModel { burst_bytes: 30_000, ..with_rate(RateModel::Constant(1_000_000)) }, Engines::Kernel),
+        (LinkModel { policer: Some(POLICER), ..base() }, Engines::Emulated),
+        (LinkModel { queue_discipline: Discipline::FqCoDel, ..base() }, Engines::Emulated),
+        (LinkModel { queue_isolation: QueueIsolation::TripleIsolate, ..base() }, Engines::Emulated),
+        (LinkModel { loss_correlation: 0.1, ..base() }, Engines::Emulated),
+        (LinkModel { jitter_correlation: 0.1, ..base() }, Engines::Kernel),
+        (LinkModel { jitter_correlation: 0.1, jitter, reorder: true, ..base() }, Engines::Emulated),
+        (LinkModel { reorder_share: 0.1, ..base() }, Engines::Emulated),
+        (LinkModel { reorder_correlation: 0.1, reorder_gap: 5, ..base() }, Engines::Kernel),
+        (LinkModel { in_flight_limit: 9, ..base() }, Engines::Emulated),
     ] {
         assert_eq!(model.needs(), engines, "{model:?}");
     }
@@ -259,6 +271,42 @@ fn each_value_sets_its_field_and_its_key_with_a_unit() {
             LinkChange { jitter_distribution: Some(JitterDistribution::Exponential), ..only() },
             json!({ "jitter_distribution": "exponential" }),
         ),
+        (
+            "queue_discipline",
+            Value::Choice("fq_codel"),
+            LinkChange { queue_discipline: Some(Discipline::FqCoDel), ..only() },
+            json!({ "queue_discipline": "fq_codel" }),
+        ),
+        (
+            "queue_isolation",
+            Value::Choice("dual-dsthost"),
+            LinkChange { queue_isolation: Some(QueueIsolation::DualDestinationHost), ..only() },
+            json!({ "queue_isolation": "dual-dsthost" }),
+        ),
+        (
+            "jitter_distribution",
+            Value::Choice("netem-pareto"),
+            LinkChange { jitter_distribution: Some(JitterDistribution::NetemPareto), ..only() },
+            json!({ "jitter_distribution": "netem-pareto" }),
+        ),
+        (
+            "burst",
+            Value::Bytes(30_000),
+            LinkChange { burst_bytes: Some(30_000), ..only() },
+            json!({ "burst_bytes": 30_000 }),
+        ),
+        (
+            "reorder_gap",
+            Value::Integer(5),
+            LinkChange { reorder_gap: Some(5), ..only() },
+            json!({ "reorder_gap": 5 }),
+        ),
+        (
+            "in_flight_limit",
+            Value::Integer(9),
+            LinkChange { in_flight_limit: Some(9), ..only() },
+            json!({ "in_flight_limit": 9 }),
+        ),
     ] {
         assert_eq!(given(&[(key, value)]), (change, json), "{key}");
     }
@@ -290,6 +338,23 @@ fn the_values_of_a_table_set_one_field() {
     assert_eq!(change, LinkChange { loss: Some(expected), ..LinkChange::default() });
     let table = json!({ "period_ms": 10_000.0, "length_ms": 300.0, "loss": 0.5 });
     assert_eq!(json, json!({ "loss_bursts": table }));
+
+    for (key, change) in [
+        ("loss_correlation", LinkChange { loss_correlation: Some(0.25), ..LinkChange::default() }),
+        ("jitter_correlation", LinkChange { jitter_correlation: Some(0.25), ..LinkChange::default() }),
+        ("reorder_share", LinkChange { reorder_share: Some(0.25), ..LinkChange::default() }),
+        ("reorder_correlation", LinkChange { reorder_correlation: Some(0.25), ..LinkChange::default() }),
+    ] {
+        assert_eq!(given(&[(key, Value::Fraction(0.25))]), (change, json!({ key: 0.25 })));
+    }
+
+    let policer = |burst_bytes| {
+        let values = vec![Value::Rate(1_000_000), Value::Bytes(burst_bytes)];
+        given(&[("policer", Value::Table(fields("policer"), values))])
+    };
+    assert_eq!(policer(30_000).0, LinkChange { policer: Some(Some(POLICER)), ..LinkChange::default() });
+    assert_eq!(policer(30_000).1, json!({ "policer": { "rate_bps": 1_000_000, "burst_bytes": 30_000 } }));
+    assert_eq!(policer(0).0.policer, Some(None), "0 takes the policer away");
 
     let arq = |retries| {
         let values = vec![Value::Integer(retries), Value::Time(ms(3))];

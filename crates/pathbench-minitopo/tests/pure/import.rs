@@ -3,6 +3,7 @@
 use pathbench_lab::scenario::{
     EventAction, Mistake, Mistakes, Overrides, PatternPlan, ScenarioPlan, ScenarioSource, plan,
 };
+use pathbench_link::{JitterDistribution, LinkModel};
 use pathbench_minitopo::{MinitopoFile, import_minitopo};
 use pathbench_record::units::QueueLimit;
 use proptest::prelude::*;
@@ -122,6 +123,157 @@ fn experiments_become_patterns() {
     }
 }
 
+/// Model of the forward direction of `link` at its start, and after each of its changes.
+fn models(plan: &ScenarioPlan, link: &str) -> Vec<LinkModel> {
+    let variant = &plan.variants[0];
+    let mut models = vec![variant.topology.link(link).unwrap().forward.clone()];
+    for event in variant.events.iter().filter(|event| event.link == link) {
+        let EventAction::Set(change) = &event.action else { panic!("{event:?}") };
+        models.push(models[models.len() - 1].with_change(&change.link));
+    }
+    models
+}
+
+const MS: Duration = Duration::from_millis(1);
+
+#[test]
+fn old_files_name_the_links_of_the_client_by_their_number() {
+    let old = "topoType:MultiIf\npath_0:12,16,5,0,True\npath_1:34,46,8,2,False\nchangeNetem:yes\nnetemAt_0:7,delay 33ms loss 6%\n";
+    let text = import(old, None).unwrap();
+    let plan = planned(&text);
+    let topology = &plan.variants[0].topology;
+    for (name, delay_ms, packets, rate_bps, backup) in
+        [("c2r_0", 12, 16, 5_000_000, true), ("c2r_1", 34, 46, 8_000_000, false)]
+    {
+        let link = topology.link(name).unwrap();
+        assert_eq!(link.forward.constant_delay(), Some(MS * delay_ms));
+        assert_eq!((link.forward.queue, link.forward.rate_bps()), (QueueLimit::Packets(packets), Some(rate_bps)));
+        assert_eq!(link.backup, backup);
+    }
+    let changed = &models(&plan, "c2r_0")[1];
+    assert_eq!((changed.constant_delay(), changed.independent_loss()), (Some(MS * 33), Some(0.06)));
+    assert!(text.contains("Mininet's netem holds these packets in delay and queue together"), "{text}");
+    assert!(!text.contains("It therefore passes at most"), "16 packets in 12 ms are more than 5 Mbit/s: {text}");
+    let slow = import("topoType:MultiIf\npath_0:100,10,5\n", None).unwrap();
+    assert!(slow.contains("It therefore passes at most 1.200 Mbit/s"), "{slow}");
+}
+
+#[test]
+fn the_limit_of_netem_caps_the_rate_or_is_said_to_have_no_effect() {
+    let topology = "topoType:MultiIf\npath_c2r_0:12,40,5\nchangeNetem:yes\nnetemAt_c2r_0:3,delay 100ms limit 10\n\
+                    netemAt_c2r_0:4,delay 10ms limit 50000\nnetemAt_c2r_0:5,limit 3\nnetemAt_c2r_0:6,delay 20ms rate 1mbit\n\
+                    path_c2r_1:12,40,400\nnetemAt_c2r_1:3,delay 50ms\nnetemAt_c2r_1:4,delay 20ms\n";
+    let text = import(topology, None).unwrap();
+    let plan = planned(&text);
+    let limits: Vec<u32> = models(&plan, "c2r_0").iter().map(|model| model.in_flight_limit).collect();
+    assert_eq!(limits, [0, 10, 0, 0, 0]);
+    let cap = "# netem's limit of 10 packets in the delay caps the rate at 1.211 Mbit/s in frames of 1514 bytes.";
+    assert!(text.contains(cap), "{text}");
+    assert!(text.contains("# netem's limit of 50000 packets is never reached at this rate and delay."), "{text}");
+    assert!(text.contains("# netem's limit of 3 packets is never reached"), "without a delay netem holds none: {text}");
+    // netem's default: 1000 packets in 50 ms are 242 Mbit/s, in 20 ms 606 Mbit/s.
+    let limits: Vec<u32> = models(&plan, "c2r_1").iter().map(|model| model.in_flight_limit).collect();
+    assert_eq!(limits, [0, 1_000, 0]);
+    assert!(text.contains("netem's default limit of 1000 packets"), "{text}");
+}
+
+#[test]
+fn distributions_correlations_and_reordering_are_those_of_netem() {
+    let topology = "topoType:MultiIf\npath_c2r_0:12,40,5\nchangeNetem:yes\n\
+                    netemAt_c2r_0:3,delay 50ms 10ms distribution pareto\n\
+                    netemAt_c2r_0:4,delay 50ms 10ms 25% loss 3% 20%\n\
+                    netemAt_c2r_0:5,delay 30ms reorder 25% 50% gap 5\n\
+                    netemAt_c2r_0:6,delay 2s 1s 40% reorder 10%\n\
+                    netemAt_c2r_0:7,delay 9ms\n";
+    let text = import(topology, None).unwrap();
+    let found = models(&planned(&text), "c2r_0");
+    let [pareto, correlated, reordered, slow, last] = &found[1..] else { panic!("{found:?}") };
+    // (X - 1.5) * 4/3 around the delay, as in netem's table: -2/3 to 4 times the jitter.
+    assert_eq!(pareto.jitter_distribution, JitterDistribution::NetemPareto);
+    assert_eq!((pareto.constant_delay(), pareto.jitter, pareto.reorder), (Some(MS * 50), MS * 10, true));
+    assert_eq!(correlated.jitter_distribution, JitterDistribution::Uniform);
+    assert_eq!((correlated.independent_loss(), correlated.loss_correlation), (Some(0.03), 0.2));
+    assert_eq!(correlated.jitter_correlation, 0.0, "the remainder by 20,000,000 of a 32-bit number has none");
+    assert!(text.contains("# netem's correlation of the jitter, 25%, has no effect"), "{text}");
+    let reordering = |model: &LinkModel| (model.reorder_share, model.reorder_correlation, model.reorder_gap);
+    assert_eq!(reordering(reordered), (0.25, 0.5, 5));
+    assert_eq!((reordered.loss_correlation, reordered.jitter), (0.0, Duration::ZERO));
+    assert_eq!((reordering(slow), slow.jitter_correlation), ((0.1, 0.0, 1), 0.4));
+    assert_eq!((reordering(last), last.jitter_correlation), ((0.0, 0.0, 1), 0.0));
+}
+
+const TWO_PATHS: &str = "topoType:MultiIf\npath_c2r_0:20,20\npath_c2r_1:20,20\n";
+
+#[test]
+fn path_managers_that_open_no_path_leave_mptcp_one() {
+    for (experiment, said) in [
+        ("xpType:iperf\nkpm:default\n", "# kpm:default (line 2 of the experiment): the client opens no further subflow"),
+        ("xpType:iperf\nkpmc:default\n", "# kpmc:default"),
+        ("xpType:iperf\nkpm:ndiffports\n", "The further subflows over the same pair of addresses are left out"),
+    ] {
+        let text = import(TWO_PATHS, Some(experiment)).unwrap();
+        assert!(text.contains(said), "{text}");
+        let client = planned(&text).variants[0].topology.nodes.iter().find(|node| node.name == "client").cloned().unwrap();
+        assert_eq!((client.mptcp.limits.subflows, client.mptcp.endpoints.len()), (0, 0), "{text}");
+    }
+    let paths = |experiment| {
+        let text = import(TWO_PATHS, Some(experiment)).unwrap();
+        let plan = planned(&text);
+        let client = plan.variants[0].topology.nodes.iter().find(|node| node.name == "client").unwrap();
+        (client.mptcp.limits.subflows > 0 && !client.mptcp.endpoints.is_empty(), text)
+    };
+    assert!(paths("xpType:iperf\nkpm:fullmesh\n").0);
+    let (multipath, text) = paths("xpType:iperf\nkpmc:binder\n");
+    assert!(multipath && text.contains("kpmc:binder (line 2 of the experiment) is left out"), "{text}");
+    let mesh = format!("{TWO_PATHS}path_r2s_0:5,20\npath_r2s_1:5,20\n");
+    let signals = |experiment| import(&mesh, experiment).unwrap().contains("flags = [\"signal\"]");
+    assert!(signals(None) && !signals(Some("xpType:iperf\nkpms:default\n")));
+}
+
+#[test]
+fn netcat_becomes_the_transfer_that_it_is() {
+    let limited = |experiment| {
+        let text = import(TWO_PATHS, Some(experiment)).unwrap();
+        let PatternPlan::Throughput(throughput) = planned(&text).variants[0].run.patterns[0].clone() else {
+            panic!("{text}")
+        };
+        (throughput.bytes, throughput.rate_bps, text)
+    };
+    // Defaults: 5000 blocks of 1 KiB at 400 KiB/s.
+    let (bytes, rate_bps, text) = limited("xpType:ncpv\nbar\n");
+    assert_eq!((bytes, rate_bps), (Some(5_120_000), Some(3_276_800)));
+    assert!(text.contains("# `bar` (line 2 of the experiment) is left out"), "{text}");
+    assert!(text.contains("# ncpv becomes throughput"), "{text}");
+    let experiment = "xpType:ncpv\nddIBS:2k\nddCount:300\npvRateLimit:1m\nchangePv:yes\nchangePvAt:4,-L 100k\n\
+                      ncClientPort_0:33400\nncClientPort_1:33500\npvZ:10\n";
+    let (bytes, rate_bps, text) = limited(experiment);
+    assert_eq!((bytes, rate_bps), (Some(614_400), Some(8_388_608)));
+    assert!(text.contains("# changePvAt:4,-L 100k (line 6 of the experiment) is left out"), "{text}");
+    assert!(text.contains("for each of 2 ports") && text.contains("# pvZ:10"), "{text}");
+    let text = import(TWO_PATHS, Some("xpType:nc\nddCount:700\n")).unwrap();
+    assert!(text.contains("[run.bulk]\nbytes = 716800"), "{text}");
+    planned(&text);
+}
+
+#[test]
+fn the_yaml_of_a_fork_has_the_same_content() {
+    let yaml = "---\n# two paths\nversion: 1   # of the format\ntopology:\n  type: 'MultiIf'\n  desc: \"a # b\"\n  subnets:\n    \
+                left: 10.3\n    right: \"10.4\"\n  paths:\n  - link_type: c2r\n    id: 1\n    delay_ms: 31.5\n    \
+                queue_pkts: 22\n    bw_mbit: 7\n    loss_pct: 1.5\n    backup: true\n  - {}\n";
+    let wrong = import(yaml, None).unwrap_err();
+    assert!(in_lines(&wrong).contains("topo:18: `{}` is no part of YAML"), "{}", in_lines(&wrong));
+    let yaml = yaml.replace("- {}", "-   id: 0\n      link_type: c2r\n      bw_mbit: 20\n      delay_ms: 20");
+    let plan = planned(&import(&yaml, None).unwrap());
+    let topology = &plan.variants[0].topology;
+    let link = topology.link("c2r_1").unwrap();
+    assert_eq!((link.forward.constant_delay(), link.forward.rate_bps()), (Some(MS * 63 / 2), Some(7_000_000)));
+    assert_eq!((link.forward.queue, link.forward.independent_loss()), (QueueLimit::Packets(22), Some(0.015)));
+    assert!(link.backup);
+    assert_eq!(topology.link("c2r_0").unwrap().ends[0].addresses[0].addr().to_string(), "10.3.0.1");
+    let same = "topoType:MultiIf\ndesc:a # b\nleftSubnet:10.3.\nrightSubnet:10.4.\npath_c2r_1:31.5,22,7,1.5,1\npath_c2r_0:20,20";
+    assert_eq!(planned(&import(same, None).unwrap()).variants[0].topology.links, topology.links);
+}
+
 /// File, line, key, what is wrong and what would be right.
 fn in_lines(mistakes: &Mistakes) -> String {
     let line = |mistake: &Mistake| {
@@ -137,7 +289,13 @@ const MISTAKES: &[(&str, &str, &[&str])] = &[
     ("", "", &["topo:1: topoType: the type of the topology is missing"]),
     ("topoType:MultiIf\n", "", &["topo:1: path_c2r_0: the file has no path of the client"]),
     ("topoType:ECMPLike\npath_c2r_0:1,1", "", &["topo:1: topoType: the type `ECMPLike` cannot be imported"]),
-    ("topoType:MultiIf\npath_0:10,10,5", "", &["topo:2: path_0: the key names no link", "path_c2r_N"]),
+    ("topoType:MultiIf\npath_x:10,10,5", "", &["topo:2: path_x: the key names no link", "path_c2r_N"]),
+    (
+        "topoType:MultiIf\npath_c2r_0:1,1\npath_0:1,1,1",
+        "",
+        &["topo:3: path_0: line 2 has the same link"],
+    ),
+    ("topoType:MultiIf\npath_0:10,10,5,0,yes", "", &["the backup flag `yes` is neither 0 nor 1, neither False nor True"]),
     ("topoType:MultiIf\npath_c2r_0:10", "", &["topo:2: path_c2r_0: `10` has 1 values"]),
     ("topoType:MultiIf\npath_c2r_0:10,x,5", "", &["the queue `x` is not a number of packets"]),
     ("topoType:MultiIf\npath_c2r_0:10,0,5", "", &["the queue `0` is not between 1"]),
@@ -175,10 +333,40 @@ const MISTAKES: &[(&str, &str, &[&str])] = &[
         &["netem's `slot` cannot be imported"],
     ),
     (
-        "topoType:MultiIf\npath_c2r_0:1,1\nnetemAt_c2r_0:1,loss 1% 25%",
+        "topoType:MultiIf\npath_c2r_0:1,1\nnetemAt_c2r_0:1,duplicate 1% 25%",
         "",
-        &["correlation (`25%`)", "gemodel"],
+        &["`25%` after netem's `duplicate` cannot be imported", "delay, loss and reorder"],
     ),
+    (
+        "topoType:MultiIf\npath_c2r_0:1,1\nnetemAt_c2r_0:1,delay 9ms 1ms distribution paretonormal",
+        "",
+        &["netem's `paretonormal` cannot be imported: it is a table of a mixture", "give normal or pareto"],
+    ),
+    (
+        "topoType:MultiIf\npath_c2r_0:1,1\nnetemAt_c2r_0:1,reorder 25% 50%",
+        "",
+        &["without a delay netem cannot reorder"],
+    ),
+    (
+        "topoType:MultiIf\npath_c2r_0:1,1\nnetemAt_c2r_0:1,loss 1% ecn",
+        "",
+        &["netem's `ecn` cannot be imported"],
+    ),
+    ("topoType:MultiIf\npath_c2r_0:1,1", "xpType:ncpv\npvRateLimit:fast", &["xp:2: pvRateLimit: `fast` is not a size"]),
+    (
+        "topoType:MultiIf\npath_c2r_0:1,1",
+        "xpType:nc\nddIBS:1g\nddCount:20",
+        &["xp:3: ddCount: ddCount blocks of ddIBS bytes are 21474836480 bytes", "at most 10000000000"],
+    ),
+    ("version: 2\ntopology:\n  type: MultiIf", "", &["topo:1: version: `2` is not a version"]),
+    (
+        "topology:\n  type: MultiIf\n  paths:\n  - id: 0\n    bw_mbit: 3\n    delay: 4",
+        "",
+        &["topo:6: delay: paths have no such key", "topo:4: link_type: the path lacks this key", "delay_ms"],
+    ),
+    ("version: 1\ntopology: {type: MultiIf}", "", &["topo:2: `topology: {type: MultiIf}` is no part of YAML"]),
+    ("version: 1\ntopology:\n\ttype: MultiIf", "", &["is no part of YAML that can be imported"]),
+    ("version: 1\nname: x", "", &["topo:2: name: topologies have no such key"]),
     (
         "topoType:MultiIf\npath_c2r_0:1,1\nnetemAt_c2r_0:9,loss 1%\nnetemAt_c2r_0:8,loss 2%",
         "",
@@ -216,10 +404,10 @@ proptest! {
     #[test]
     fn whatever_can_be_imported_is_a_scenario(
         lines in prop::collection::vec(
-            r"(path_(c2r|r2s)_[0-3]:[0-9]{1,3}(\.[0-9]{1,2})?,([0-9]{1,3},)?[0-9]{1,3}(\.[0-9])?(,[0-9],[01])?|changeNetem:yes|netemAt_c2r_[0-2]:[0-9]{1,2}(\.5)?,(delay [0-9]{1,2}ms( [0-9]ms)?)?( loss [0-9]{1,2}%?)?( rate [1-9]mbit)?|desc:.{0,12}|(left|right)Subnet:[0-9]{1,3}\.[0-9]{1,3}\.)",
+            r"(path_((c2r|r2s)_)?[0-3]:[0-9]{1,3}(\.[0-9]{1,2})?,([0-9]{1,3},)?[0-9]{1,3}(\.[0-9])?(,[0-9],([01]|True))?|changeNetem:yes|netemAt_(c2r_)?[0-2]:[0-9]{1,2}(\.5)?,(delay [0-9]{1,2}ms( [0-9]ms( [0-9]{1,2}%)?( distribution (pareto|normal))?)?( reorder [0-9]{1,2}%( 50%)?( gap [0-9])?)?)?( loss [0-9]{1,2}%?( 25%)?)?( rate [1-9]mbit)?( limit [0-9]{1,4})?|desc:.{0,12}|(left|right)Subnet:[0-9]{1,3}\.[0-9]{1,3}\.)",
             1..8,
         ),
-        experiment in r"(xpType:(iperf|ping|msg|http|pquic|none)\n)?(iperfTime:[0-9]{1,2}\n)?(msgBytes:[0-9]{1,5}\n)?(wmem:[0-9]{1,5} [0-9]{5} [0-9]{6}\n)?(desc:.{0,5})?",
+        experiment in r"(xpType:(iperf|ping|msg|http|pquic|nc|ncpv|none)\n)?(foo\n)?(kpm:(default|ndiffports|x)\n)?(kpms:default\n)?(ddCount:[1-9][0-9]{0,3}\n)?(pvRateLimit:[1-9][0-9]{3}k?\n)?(iperfTime:[0-9]{1,2}\n)?(msgBytes:[0-9]{1,5}\n)?(wmem:[0-9]{1,5} [0-9]{5} [0-9]{6}\n)?(desc:.{0,5})?",
     ) {
         let topology = format!("topoType:MultiIf\n{}", lines.join("\n"));
         match import(&topology, Some(&experiment)) {
@@ -227,6 +415,18 @@ proptest! {
             Err(mistakes) => for mistake in mistakes.0 {
                 prop_assert!(mistake.line.is_some() && !mistake.problem.is_empty() && !mistake.remedy.is_empty());
             },
+        }
+    }
+
+    #[test]
+    fn any_yaml_ends_in_a_scenario_or_in_mistakes(
+        lines in prop::collection::vec(
+            r"( {0,4})(- )?(version|topology|type|paths|link_type|id|delay_ms|bw_mbit|queue_pkts|left|x):( (1|c2r|MultiIf|10.5|'a'|[\[{|&]))?( #.)?",
+            0..12,
+        ),
+    ) {
+        if let Ok(text) = import(&format!("version: 1\n{}", lines.join("\n")), None) {
+            planned(&text);
         }
     }
 
