@@ -331,6 +331,10 @@ fn read_throughput(
         send_buffer_bytes: throughput.bytes("send_buffer", buffers.clone()),
         receive_buffer_bytes: throughput.bytes("receive_buffer", buffers),
         block_bytes: throughput.bytes("block", 1..=16 << 20).map(|bytes| bytes as u32),
+        zero_copy: throughput.flag("zero_copy").unwrap_or(false),
+        skip_receive_copy: throughput.flag("skip_receive_copy").unwrap_or(false),
+        client_processor: throughput.count("client_processor", 0..=u64::from(MAX_PROCESSOR)),
+        server_processor: throughput.count("server_processor", 0..=u64::from(MAX_PROCESSOR)),
         patience: patience(throughput).unwrap_or(socket.patience),
     }
 }
