@@ -76,6 +76,15 @@ pub(crate) struct TrafficArgs {
     /// Congestion control at this end: cubic, reno, bbr, … [default: the system's; cubic for QUIC]
     #[arg(long, value_name = "NAME")]
     pub(super) congestion: Option<String>,
+    /// Throughput: the senders' data are not copied (sendfile); tcp without --tls
+    #[arg(long)]
+    pub(super) zero_copy: bool,
+    /// Throughput: the receivers discard data without copying them (MSG_TRUNC); tcp and mptcp without --tls
+    #[arg(long)]
+    pub(super) skip_receive_copy: bool,
+    /// Throughput: the processor of the client's threads, and that of the server's
+    #[arg(long, value_name = "CLIENT[,SERVER]", value_delimiter = ',', num_args = 1, action = ArgAction::Set)]
+    pub(super) affinity: Vec<u32>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -166,6 +175,10 @@ fn patterns(args: &TrafficArgs) -> Vec<SuitePattern> {
             direction,
             amount: Amount::Duration(duration),
             omit,
+            zero_copy: args.zero_copy,
+            skip_receive_copy: args.skip_receive_copy,
+            client_processor: args.affinity.first().copied(),
+            server_processor: args.affinity.get(1).copied(),
             ..ThroughputParameters::default()
         })
     };
