@@ -25,12 +25,17 @@ pub enum Precedence {
 pub fn prefer_latency() -> Precedence {
     if schedule(libc::SCHED_FIFO, REAL_TIME_PRIORITY, 0) {
         Precedence::RealTime
-    } else if schedule(libc::SCHED_OTHER, 0, SLICE_NS) {
-        // Before 6.12 the kernel accepts the slice and ignores it.
+    } else if shorten_slice() {
         Precedence::ShortSlice
     } else {
         Precedence::None
     }
+}
+
+/// Gives the calling thread the shortest time slice; whether the kernel accepted it. Before 6.12 it accepts the slice and
+/// ignores it.
+pub fn shorten_slice() -> bool {
+    schedule(libc::SCHED_OTHER, 0, SLICE_NS)
 }
 
 /// Raises `RLIMIT_RTPRIO`, so that this process and its children can use real-time threads ([`prefer_latency`]) inside

@@ -224,7 +224,22 @@ pub struct ThroughputParameters {
     pub omit: Duration,
     /// Largest write to a socket, frame header included; smaller when the rate is low.
     pub block_bytes: u32,
+    /// The senders pass the pages of their block to the kernel, which does not copy them (`sendfile`); tcp in clear text.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub zero_copy: bool,
+    /// The receivers discard the payload in the kernel (`MSG_TRUNC`); tcp and mptcp in clear text.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub skip_receive_copy: bool,
+    /// The processor on which the client's threads send and receive.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_processor: Option<u32>,
+    /// The processor on which the server's threads send and receive.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_processor: Option<u32>,
 }
+
+/// Largest number of a processor: that of the kernel's `cpu_set_t`.
+pub const MAX_PROCESSOR: u32 = 1023;
 
 impl ThroughputParameters {
     /// Larger blocks were not measurably faster on an unshaped veth; smaller ones cost more per byte.
@@ -240,6 +255,10 @@ impl Default for ThroughputParameters {
             rate_bps: None,
             omit: Duration::ZERO,
             block_bytes: Self::DEFAULT_BLOCK_BYTES,
+            zero_copy: false,
+            skip_receive_copy: false,
+            client_processor: None,
+            server_processor: None,
         }
     }
 }
@@ -339,6 +358,21 @@ pub enum ParameterError {
     Timeout { given: Duration },
     #[error("blocks of {given} bytes: 64 bytes to 4 MiB are possible")]
     Block { given: u32 },
+    #[error("processor {given}: 0 to {MAX_PROCESSOR} are possible")]
+    Processor { given: u32 },
+}
+
+/// An option of throughput that a transport cannot fulfil.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum CopyOptionError {
+    #[error("zero_copy over {transport}: data that are encrypted are copied; use tcp in clear text")]
+    ZeroCopyEncrypted { transport: Transport },
+    #[error("zero_copy over mptcp: Linux copies all data that MPTCP sends, also of sendfile(2); use tcp")]
+    ZeroCopyMptcp,
+    #[error(
+        "skip_receive_copy over {transport}: data that are encrypted are copied; use tcp or mptcp in clear text"
+    )]
+    SkipEncrypted { transport: Transport },
 }
 
 impl ThroughputParameters {
@@ -351,6 +385,21 @@ impl ThroughputParameters {
                 let extra = u64::from(u64::from(stream) < bytes % streams);
                 Amount::Bytes(bytes / streams + extra)
             }
+        }
+    }
+
+    /// Whether a connection of `transport` can send and receive as the options ask.
+    pub const fn check_copying(
+        &self,
+        transport: Transport,
+        is_encrypted: bool,
+    ) -> Result<(), CopyOptionError> {
+        let is_encrypted = is_encrypted || transport.is_quic();
+        match (is_encrypted, transport) {
+            (true, _) if self.zero_copy => Err(CopyOptionError::ZeroCopyEncrypted { transport }),
+            (true, _) if self.skip_receive_copy => Err(CopyOptionError::SkipEncrypted { transport }),
+            (false, Transport::Mptcp) if self.zero_copy => Err(CopyOptionError::ZeroCopyMptcp),
+            _ => Ok(()),
         }
     }
 
@@ -388,6 +437,9 @@ impl PatternParameters {
                 if !(64..=4 * 1024 * 1024).contains(&throughput.block_bytes) {
                     wrong.push(ParameterError::Block { given: throughput.block_bytes });
                 }
+                let processors = [throughput.client_processor, throughput.server_processor];
+                let beyond = processors.into_iter().flatten().filter(|given| *given > MAX_PROCESSOR);
+                wrong.extend(beyond.map(|given| ParameterError::Processor { given }));
             }
             Self::Bulk(_) => {}
             Self::Ping(ping) => {

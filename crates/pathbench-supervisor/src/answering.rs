@@ -5,9 +5,11 @@ use crate::decision::{Caller, Decision, LeftOnTcp, Namespace, decide};
 use pathbench_host::process::{
     NamespaceId, Numbering, ancestry, network_namespace, own_network_namespace, program_name,
 };
-use pathbench_host::seccomp::{SeccompListener, SeccompNotification, SystemCall};
+use pathbench_host::scheduling::shorten_slice;
+use pathbench_host::seccomp::{SeccompListener, SeccompNotification, SeccompReception, SystemCall};
 use pathbench_host::sockets::protocol_name;
 use pathbench_transport::{contain_panic, lock};
+use rustix::event::Timespec;
 use rustix::fs::fstat;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, socket_with, sockopt::socket_cookie};
@@ -37,19 +39,34 @@ impl<'a> Answering<'a> {
     /// Answers every call until the last process of the tree has ended, or until `until` is readable.
     /// Errors: the listener cannot be read; the calls of the remaining processes then fail with `ENOSYS`.
     pub fn run(&self, until: Option<BorrowedFd<'_>>) -> Result<(), Errno> {
-        while let Some(notification) = self.listener.receive(until)? {
+        // A program waits for each answer.
+        let _slice_ignored = shorten_slice();
+        let mut spare = SpareSocket::default();
+        loop {
+            let time = spare.0.is_some().then_some(&SPARE_TIME);
+            let notification = match self.listener.receive(until, time)? {
+                SeccompReception::Call(notification) => notification,
+                SeccompReception::Quiet => {
+                    spare = SpareSocket::default();
+                    continue;
+                }
+                SeccompReception::End => return Ok(()),
+            };
             // An error means that the call does not wait any more: its thread was killed or interrupted.
-            let answered = contain_panic(|| self.answer(&notification));
+            let answered = contain_panic(|| self.answer(&notification, &mut spare));
             // After a panic the call would wait for ever. If it was answered before, the kernel refuses this.
             let _gone = answered.unwrap_or_else(|_printed| self.listener.leave_to_kernel(notification.id));
         }
-        Ok(())
     }
 
-    fn answer(&self, notification: &SeccompNotification) -> Result<(), Errno> {
+    fn answer(&self, notification: &SeccompNotification, spare: &mut SpareSocket) -> Result<(), Errno> {
         match decide(&notification.call, || self.examine(notification.thread)) {
             Decision::Create { family, nonblocking, close_on_exec } => {
-                self.create(notification, family, nonblocking, close_on_exec)
+                let kind = SocketKind { family, nonblocking };
+                let answered = self.create(notification, kind, close_on_exec, spare);
+                // While the program continues: programs that open one connection after the other open the same.
+                *spare = SpareSocket::new(kind);
+                answered
             }
             Decision::Leave(reason) => self.leave(notification, reason),
             Decision::Pass => {
@@ -108,11 +125,12 @@ impl<'a> Answering<'a> {
     fn create(
         &self,
         notification: &SeccompNotification,
-        family: i32,
-        nonblocking: bool,
+        kind: SocketKind,
         close_on_exec: bool,
+        spare: &mut SpareSocket,
     ) -> Result<(), Errno> {
-        let Ok((socket, cookie, inode)) = make_socket(family, nonblocking) else {
+        let made = spare.take(kind).map_or_else(|| MadeSocket::new(kind), Ok);
+        let Ok(MadeSocket { socket, cookie, inode }) = made else {
             return self.leave(notification, LeftOnTcp::MptcpRefused);
         };
         let answered = self.listener.answer_with(notification.id, socket.as_fd(), close_on_exec);
@@ -121,7 +139,7 @@ impl<'a> Answering<'a> {
         match answered {
             Ok(()) => {
                 let mut activity = lock(self.activity);
-                activity.has_ipv6 |= family == libc::AF_INET6;
+                activity.has_ipv6 |= kind.family == libc::AF_INET6;
                 activity.created(cookie, inode);
             }
             Err(Errno::NOENT) => {}
@@ -134,14 +152,48 @@ impl<'a> Answering<'a> {
     }
 }
 
-/// The socket, its cookie and the inode of its file.
-fn make_socket(family: i32, nonblocking: bool) -> Result<(OwnedFd, u64, u32), Errno> {
-    let family = if family == libc::AF_INET6 { AddressFamily::INET6 } else { AddressFamily::INET };
-    let flags = if nonblocking { SocketFlags::NONBLOCK } else { SocketFlags::empty() };
-    let flags = flags | SocketFlags::CLOEXEC;
-    let socket = socket_with(family, SocketType::STREAM, flags, Some(ipproto::MPTCP))?;
-    let cookie = socket_cookie(&socket)?;
-    // `idiag_inode` has 32 bits.
-    let inode = fstat(&socket)?.st_ino as u32;
-    Ok((socket, cookie, inode))
+/// A spare socket is kept for this time, so that it has the settings of the host as they are when the program calls.
+const SPARE_TIME: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct SocketKind {
+    /// `AF_*`
+    family: i32,
+    nonblocking: bool,
+}
+
+/// A new MPTCP socket, its cookie and the inode of its file.
+#[derive(Debug)]
+struct MadeSocket {
+    socket: OwnedFd,
+    cookie: u64,
+    inode: u32,
+}
+
+impl MadeSocket {
+    fn new(kind: SocketKind) -> Result<Self, Errno> {
+        let family =
+            if kind.family == libc::AF_INET6 { AddressFamily::INET6 } else { AddressFamily::INET };
+        let flags = if kind.nonblocking { SocketFlags::NONBLOCK } else { SocketFlags::empty() };
+        let flags = flags | SocketFlags::CLOEXEC;
+        let socket = socket_with(family, SocketType::STREAM, flags, Some(ipproto::MPTCP))?;
+        let cookie = socket_cookie(&socket)?;
+        // `idiag_inode` has 32 bits.
+        let inode = fstat(&socket)?.st_ino as u32;
+        Ok(Self { socket, cookie, inode })
+    }
+}
+
+/// A socket that was made after an answer, for the next call of the same kind.
+#[derive(Debug, Default)]
+struct SpareSocket(Option<(SocketKind, MadeSocket)>);
+
+impl SpareSocket {
+    fn new(kind: SocketKind) -> Self {
+        Self(MadeSocket::new(kind).ok().map(|made| (kind, made)))
+    }
+
+    fn take(&mut self, kind: SocketKind) -> Option<MadeSocket> {
+        self.0.take().filter(|(spare, _)| *spare == kind).map(|(_, made)| made)
+    }
 }

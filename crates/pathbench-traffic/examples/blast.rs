@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! blast serve ADDRESS [tcp|mptcp] [CONGESTION]
-//! blast upload|download|both ADDRESS [tcp|mptcp] [CONGESTION] [SECONDS] [STREAMS] [BLOCK_BYTES]
+//! blast upload|download|both ADDRESS [tcp|mptcp] [CONGESTION] [SECONDS] [STREAMS] [BLOCK_BYTES] \
+//!     [zero_copy,skip_receive_copy,client=N,server=N]
 //! blast bulk ADDRESS [tcp|mptcp] [CONGESTION] [BYTES] [STREAMS]
 //! blast content                              what computing and verifying content costs, without a network
 //! ```
@@ -55,6 +56,20 @@ fn content(clock: &dyn Clock) {
     println!("verified {:.2} GB/s", per_second(filled, clock.now()));
 }
 
+/// Options of throughput by name.
+fn with_options(mut throughput: ThroughputParameters, options: &str) -> ThroughputParameters {
+    for option in options.split(',').filter(|option| !option.is_empty()) {
+        match option.split_once('=') {
+            Some(("client", number)) => throughput.client_processor = Some(number.parse().unwrap()),
+            Some(("server", number)) => throughput.server_processor = Some(number.parse().unwrap()),
+            _ if option == "zero_copy" => throughput.zero_copy = true,
+            _ if option == "skip_receive_copy" => throughput.skip_receive_copy = true,
+            _ => panic!("unknown option {option}"),
+        }
+    }
+    throughput
+}
+
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let argument = |index: usize, default: &str| arguments.get(index).cloned().unwrap_or(default.to_owned());
@@ -98,6 +113,10 @@ fn main() {
             block_bytes: block,
             ..ThroughputParameters::default()
         })
+    };
+    let parameters = match parameters {
+        PatternParameters::Throughput(throughput) => with_options(throughput, &argument(7, "")).into(),
+        other => other,
     };
     let plan = ClientPlan {
         socket,

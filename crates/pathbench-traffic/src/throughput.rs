@@ -20,6 +20,16 @@ const MAX_BLOCK_TIME: Duration = Duration::from_millis(10);
 /// Smallest payload of a block, at any rate.
 const MIN_PAYLOAD_BYTES: usize = 256;
 
+/// Largest frame of a fast stream whose receiver discards it, or whose sender does not copy it: each frame costs a call
+/// for its header.
+pub(crate) const FAST_FRAME_BYTES: u32 = 1 << 20;
+
+/// Frames of a fast stream grow while one takes less time than this, so that the last one outlasts the test by little.
+const FAST_FRAME_TIME: Duration = Duration::from_millis(1);
+
+/// Longest piece that one call discards, so that deadlines and limits are checked between two calls.
+const MOST_DISCARDED_BYTES: u64 = 1 << 20;
+
 /// A stream behind its schedule (a stalled socket, a late wake-up) catches up with at most this much time in one burst,
 /// and skips the rest.
 pub const MAX_CATCH_UP: Duration = Duration::from_millis(50);
@@ -60,6 +70,18 @@ impl DataBlock {
 
     pub fn set_header(&mut self, header: [u8; HEADER_BYTES]) {
         self.bytes[..HEADER_BYTES].copy_from_slice(&header);
+    }
+
+    /// The bytes of a frame from `from`, at most until `until`: the payload repeats where the frame is longer than the block.
+    pub fn piece(&self, from: usize, until: usize) -> &[u8] {
+        let payload = self.bytes.len() - HEADER_BYTES;
+        let begin = if from < HEADER_BYTES || payload == 0 {
+            from
+        } else {
+            HEADER_BYTES + (from - HEADER_BYTES) % payload
+        };
+        let rest = self.bytes.get(begin..).unwrap_or_default();
+        rest.get(..until.saturating_sub(from)).unwrap_or(rest)
     }
 
     pub fn set_content(&mut self, content: Content, offset: u64, payload_bytes: usize) {
@@ -113,6 +135,8 @@ pub struct SendPlan {
     /// The sender's own limit of the payload, independent of the request.
     pub ceiling_bytes: Option<u64>,
     pub patience: Duration,
+    /// Frames grow up to this length while the stream is fast; `block_bytes` or less: never.
+    pub largest_frame_bytes: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -137,6 +161,9 @@ pub enum SenderStep {
 pub struct SendCore {
     plan: SendPlan,
     pub payload_per_block: usize,
+    /// Payload of the next frame, and the time when the current one began.
+    frame_payload: usize,
+    frame_begun: Timestamp,
     schedule: Option<SendSchedule>,
     /// End of a test by time; set by the first step.
     deadline: Option<Timestamp>,
@@ -149,9 +176,12 @@ pub struct SendCore {
 
 impl SendCore {
     pub fn new(plan: SendPlan, origin: Timestamp) -> Self {
+        let payload_per_block = payload_bytes_per_block(plan.block_bytes, plan.rate_bps);
         Self {
             plan,
-            payload_per_block: payload_bytes_per_block(plan.block_bytes, plan.rate_bps),
+            payload_per_block,
+            frame_payload: payload_per_block,
+            frame_begun: origin,
             schedule: None,
             deadline: None,
             block: None,
@@ -178,6 +208,7 @@ impl SendCore {
             schedule.book(payload);
         }
         self.begun += payload;
+        self.frame_begun = now;
         self.meter.begin_write(now);
         self.meter.progressed(now);
         let until = HEADER_BYTES + payload as usize;
@@ -191,6 +222,11 @@ impl SendCore {
         let payload = reached.saturating_sub(HEADER_BYTES) - from.saturating_sub(HEADER_BYTES);
         self.meter.sent(now, payload as u64);
         self.block = if reached < until { Some((reached, until)) } else { None };
+        if self.block.is_none() {
+            let is_fast = now.duration_since(self.frame_begun) < FAST_FRAME_TIME;
+            let payload = if is_fast { self.frame_payload * 2 } else { self.frame_payload / 2 };
+            self.frame_payload = payload.clamp(self.payload_per_block, self.largest_payload());
+        }
         if count > 0 {
             self.meter.progressed(now);
         }
@@ -198,6 +234,11 @@ impl SendCore {
 
     pub fn end(&self) -> EndFrame {
         self.meter.end(self.cut_short)
+    }
+
+    /// Payload of the largest frame.
+    pub fn largest_payload(&self) -> usize {
+        (self.plan.largest_frame_bytes as usize).saturating_sub(HEADER_BYTES).max(self.payload_per_block)
     }
 
     fn start(&mut self, now: Timestamp) {
@@ -210,7 +251,7 @@ impl SendCore {
 
     /// Payload of the block to begin at `now`; `None` when everything has been sent.
     fn next_payload(&mut self, now: Timestamp) -> Option<u64> {
-        let mut payload = self.payload_per_block as u64;
+        let mut payload = self.frame_payload as u64;
         if let Amount::Bytes(bytes) = self.plan.amount {
             payload = payload.min(bytes - self.begun);
         }
@@ -260,6 +301,17 @@ pub struct ConsumedBytes {
     pub ended: bool,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReceiverStep {
+    Receive {
+        most: usize,
+    },
+    /// Discard payload of the current DATA frame.
+    Discard {
+        most: usize,
+    },
+}
+
 /// Turns received bytes into deliveries and detects the end of the data.
 ///
 /// *Progress* of a receiver is a received byte. Before END, a silence longer than its patience ends the test.
@@ -267,6 +319,8 @@ pub struct ConsumedBytes {
 pub struct ReceiveCore {
     ceiling: Option<u64>,
     content: Option<Content>,
+    /// Whether payload is discarded in the kernel instead of being received.
+    discards: bool,
     pub end: Option<EndFrame>,
     pub meter: Meter,
 }
@@ -279,7 +333,48 @@ impl ReceiveCore {
         ceiling: Option<u64>,
         content: Option<Content>,
     ) -> Self {
-        Self { ceiling, content, end: None, meter: Meter::new(origin, patience) }
+        Self { ceiling, content, discards: false, end: None, meter: Meter::new(origin, patience) }
+    }
+
+    /// A core whose payload is discarded in the kernel and only counted.
+    pub fn discarding(origin: Timestamp, patience: Duration, ceiling: Option<u64>) -> Self {
+        Self { discards: true, ..Self::new(origin, patience, ceiling, None) }
+    }
+
+    /// The next bytes to receive, at most `most`; headers and control frames are received exactly.
+    pub fn next(&self, decoder: &Decoder, most: usize) -> ReceiverStep {
+        if !self.discards {
+            return ReceiverStep::Receive { most };
+        }
+        match decoder.payload_left() {
+            0 => ReceiverStep::Receive { most: most.min(HEADER_BYTES) },
+            left => {
+                // One byte beyond the limit shows that the peer exceeds it.
+                let limit = self.ceiling.unwrap_or(u64::MAX).saturating_sub(self.meter.received_bytes);
+                let most = (left.min(most) as u64).min(MOST_DISCARDED_BYTES).min(limit.saturating_add(1));
+                ReceiverStep::Discard { most: most as usize }
+            }
+        }
+    }
+
+    /// Counts bytes that were discarded after [`ReceiverStep::Discard`].
+    pub fn discarded(
+        &mut self,
+        now: Timestamp,
+        decoder: &mut Decoder,
+        count: usize,
+    ) -> Result<(), ReceiveFault> {
+        let payload = decoder.skip_payload(count);
+        self.meter.received(now, payload as u64);
+        self.meter.progressed(now);
+        self.check_ceiling()
+    }
+
+    fn check_ceiling(&self) -> Result<(), ReceiveFault> {
+        match self.ceiling {
+            Some(limit) if self.meter.received_bytes > limit => Err(ReceiveFault::Excess { limit }),
+            _ => Ok(()),
+        }
     }
 
     pub fn take(
@@ -293,10 +388,7 @@ impl ReceiveCore {
         self.meter.received(now, received - self.meter.received_bytes);
         self.meter.progressed(now);
         let taken = result?;
-        match self.ceiling {
-            Some(limit) if received > limit => Err(ReceiveFault::Excess { limit }),
-            _ => Ok(taken),
-        }
+        self.check_ceiling().map(|()| taken)
     }
 
     fn decode(

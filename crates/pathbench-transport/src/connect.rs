@@ -25,7 +25,7 @@ fn connect(
     clock: &Arc<dyn Clock>,
 ) -> Result<Connection, ConnectError> {
     let Some(trust) = options.security.trust() else {
-        return connect_socket(transport, options).map(|socket| StreamSocket::clear(socket).into());
+        return connect_socket(transport, options).map(|socket| StreamSocket::in_clear_text(socket).into());
     };
     let (config, name) = (client_config(trust, ALPN)?, trust.server_name(options.remote.ip())?);
     let socket = connect_socket(transport, options)?;

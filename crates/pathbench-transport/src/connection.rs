@@ -2,12 +2,15 @@
 
 use crate::error::{ReceiveError, SendError};
 use crate::quic::stream::{QuicStream, QuicTelemetry};
+use crate::sealed::SealedBytes;
+use crate::socket::ConnectedSocket;
 use crate::telemetry::{ConnectionSnapshot, SocketTelemetry, TelemetryError, TelemetrySource};
 use crate::tls::socket::StreamSocket;
 use pathbench_record::connection::{InForce, PathEvent};
 use pathbench_record::transport::Transport;
 use std::io;
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::time::Duration;
 
 /// An open connection over any transport.
@@ -70,6 +73,37 @@ impl Connection {
         match &self.carrier {
             Carrier::Socket(socket) => socket.send(bytes, timeout),
             Carrier::Stream(stream) => stream.send(bytes, timeout),
+        }
+    }
+
+    /// As [`Connection::send`], for a range of bytes that the kernel sends without copying them; tcp in clear text.
+    /// Errors: `Failed` (unsupported) over other transports and with TLS.
+    pub fn send_sealed(
+        &self,
+        bytes: &SealedBytes,
+        range: &Range<usize>,
+        timeout: Option<Duration>,
+    ) -> Result<usize, SendError> {
+        match self.clear_socket().filter(|socket| socket.in_force.protocol == Transport::Tcp.name()) {
+            Some(socket) => socket.send_sealed(bytes, range, timeout),
+            None => Err(SendError::Failed { peer: self.peer_addr(), source: copied("sending") }),
+        }
+    }
+
+    /// As [`Connection::receive`], for up to `most` bytes that the kernel discards instead of copying them; tcp and mptcp in
+    /// clear text.
+    /// Errors: `Failed` (unsupported) over other transports and with TLS.
+    pub fn discard(&self, most: usize, timeout: Option<Duration>) -> Result<usize, ReceiveError> {
+        match self.clear_socket() {
+            Some(socket) => socket.discard(most, timeout),
+            None => Err(ReceiveError::Failed { peer: self.peer_addr(), source: copied("receiving") }),
+        }
+    }
+
+    fn clear_socket(&self) -> Option<&ConnectedSocket> {
+        match &self.carrier {
+            Carrier::Socket(socket) => socket.clear(),
+            Carrier::Stream(_) => None,
         }
     }
 
@@ -163,6 +197,11 @@ impl Connection {
             Carrier::Stream(stream) => Ok(Telemetry(Source::Quic(stream.telemetry()))),
         }
     }
+}
+
+fn copied(doing: &str) -> io::Error {
+    let message = format!("{doing} without a copy requires a kernel socket in clear text");
+    io::Error::new(io::ErrorKind::Unsupported, message)
 }
 
 /// Reads a connection's figures. For a kernel socket it holds a duplicate descriptor, which keeps the socket open until

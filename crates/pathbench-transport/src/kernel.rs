@@ -5,6 +5,8 @@ use crate::kernel_answers::{
     FULL_MPTCP_INFO, FULL_SUBFLOW_POINTER, FULL_TCP_POINTER, MPTCP_INFO_CAPACITY, SUBFLOW_INFO_SIZE,
     TCP_INFO_CAPACITY,
 };
+use rustix::io::Errno;
+use rustix::net::RecvFlags;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -46,6 +48,16 @@ pub fn set_option_int(fd: BorrowedFd<'_>, level: i32, name: i32, value: i32) -> 
         )
     };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Takes up to `most` bytes from a connected tcp or mptcp socket and copies none of them (`MSG_TRUNC`, tcp(7)).
+pub(crate) fn discard(fd: BorrowedFd<'_>, most: usize, flags: RecvFlags) -> rustix::io::Result<usize> {
+    let flags = flags.bits() as i32 | libc::MSG_TRUNC;
+    // SAFETY: the kernel writes nothing with MSG_TRUNC to a stream socket; if it did, a null pointer would give EFAULT.
+    let count = unsafe { libc::recv(fd.as_raw_fd(), std::ptr::null_mut(), most, flags) };
+    usize::try_from(count).map_err(|_negative| {
+        Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)
+    })
 }
 
 /// Reads `MPTCP_FULL_INFO` into `header`, a `struct mptcp_full_info`, and into buffers for `capacity` elements of

@@ -16,6 +16,7 @@ mod listener;
 mod options;
 mod quic;
 mod sampler;
+mod sealed;
 mod socket;
 mod telemetry;
 mod tls;
@@ -40,6 +41,7 @@ pub use quic::capacity::{
     QuicLimits, QuicSlot, QuicSlots, most_per_network,
 };
 pub use sampler::{SampleSeries, SampledConnection, Sampler, SamplerError, next_due};
+pub use sealed::SealedBytes;
 pub use telemetry::{ConnectionSnapshot, TelemetryError, TelemetrySource};
 pub use tls::{
     ALPN, CertificateFingerprint, IdentityError, InvalidFingerprint, Security, ServerIdentity, Trust,

@@ -3,6 +3,7 @@
 use crate::error::{CongestionError, Failure, MptcpUnavailable, ReceiveError, SendError, SetupError};
 use crate::kernel;
 use crate::options::SocketOptions;
+use crate::sealed::SealedBytes;
 use pathbench_record::connection::InForce;
 use pathbench_record::file;
 use pathbench_record::network::canonical;
@@ -11,6 +12,7 @@ use rustix::net::{RecvFlags, SendFlags, ipproto, recv, send};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use std::io;
 use std::net::{Shutdown, SocketAddr};
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -145,6 +147,19 @@ impl ConnectedSocket {
         buffer: &mut [u8],
         timeout: Option<Duration>,
     ) -> Result<usize, ReceiveError> {
+        self.take_bytes(timeout, |socket, flags| recv(socket, &mut *buffer, flags).map(|(count, _)| count))
+    }
+
+    /// Discards up to `most` received bytes in the kernel, without copying them.
+    pub(crate) fn discard(&self, most: usize, timeout: Option<Duration>) -> Result<usize, ReceiveError> {
+        self.take_bytes(timeout, |socket, flags| kernel::discard(socket.as_fd(), most, flags))
+    }
+
+    fn take_bytes(
+        &self,
+        timeout: Option<Duration>,
+        mut take: impl FnMut(&Socket, RecvFlags) -> rustix::io::Result<usize>,
+    ) -> Result<usize, ReceiveError> {
         let peer = self.peer;
         let flags = if timeout == Some(Duration::ZERO) {
             RecvFlags::DONTWAIT
@@ -153,7 +168,7 @@ impl ConnectedSocket {
                 .map_err(|source| ReceiveError::Failed { peer, source })?;
             RecvFlags::empty()
         };
-        let result = retry(|| recv(&self.socket, &mut *buffer, flags).map(|(count, _)| count));
+        let result = retry(|| take(&self.socket, flags));
         if self.aborted.load(Ordering::Acquire) && !matches!(result, Ok(1..)) {
             return Err(ReceiveError::Aborted { peer });
         }
@@ -161,15 +176,38 @@ impl ConnectedSocket {
     }
 
     pub(crate) fn send(&self, bytes: &[u8], timeout: Option<Duration>) -> Result<usize, SendError> {
+        if timeout == Some(Duration::ZERO) {
+            return self.sent(timeout, || {
+                send(&self.socket, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)
+            });
+        }
+        self.set_send_timeout(timeout)?;
+        self.sent(timeout, || send(&self.socket, bytes, SendFlags::NOSIGNAL))
+    }
+
+    /// As [`ConnectedSocket::send`], without a copy; with a timeout of zero as with one of a microsecond.
+    pub(crate) fn send_sealed(
+        &self,
+        bytes: &SealedBytes,
+        range: &Range<usize>,
+        timeout: Option<Duration>,
+    ) -> Result<usize, SendError> {
+        self.set_send_timeout(timeout)?;
+        self.sent(timeout, || bytes.send(&self.socket, range))
+    }
+
+    fn set_send_timeout(&self, timeout: Option<Duration>) -> Result<(), SendError> {
+        self.set_timeout(&self.send_timeout, timeout, Socket::set_write_timeout)
+            .map_err(|source| SendError::Failed { peer: self.peer, source })
+    }
+
+    fn sent(
+        &self,
+        timeout: Option<Duration>,
+        call: impl FnMut() -> rustix::io::Result<usize>,
+    ) -> Result<usize, SendError> {
         let peer = self.peer;
-        let flags = if timeout == Some(Duration::ZERO) {
-            SendFlags::DONTWAIT | SendFlags::NOSIGNAL
-        } else {
-            self.set_timeout(&self.send_timeout, timeout, Socket::set_write_timeout)
-                .map_err(|source| SendError::Failed { peer, source })?;
-            SendFlags::NOSIGNAL
-        };
-        retry(|| send(&self.socket, bytes, flags)).map_err(|error| {
+        retry(call).map_err(|error| {
             if self.aborted.load(Ordering::Acquire) {
                 return SendError::Aborted { peer };
             }

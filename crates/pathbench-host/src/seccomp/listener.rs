@@ -23,6 +23,15 @@ pub struct SeccompNotification {
     pub call: SystemCall,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SeccompReception {
+    Call(SeccompNotification),
+    /// No call for the given time.
+    Quiet,
+    /// The last process of the tree has ended, or the other descriptor is readable.
+    End,
+}
+
 /// The call with its arguments, all of which are scalars.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SystemCall {
@@ -81,29 +90,37 @@ impl SeccompListener {
         Self { fd }
     }
 
-    /// Blocks until a call waits; `None` once the last process of the tree has ended, or when `until` is readable.
-    pub fn receive(&self, until: Option<BorrowedFd<'_>>) -> Result<Option<SeccompNotification>, Errno> {
+    /// Blocks until a call waits, at most for `time`.
+    pub fn receive(
+        &self,
+        until: Option<BorrowedFd<'_>>,
+        time: Option<&Timespec>,
+    ) -> Result<SeccompReception, Errno> {
         loop {
-            let mut polled = vec![PollFd::new(&self.fd, PollFlags::IN)];
-            polled.extend(until.map(|until| PollFd::from_borrowed_fd(until, PollFlags::IN)));
-            match poll(&mut polled, None) {
+            let own = PollFd::new(&self.fd, PollFlags::IN);
+            // The same descriptor twice does no harm.
+            let other = PollFd::from_borrowed_fd(until.unwrap_or(self.fd.as_fd()), PollFlags::IN);
+            let mut polled = [own, other];
+            let watched = if until.is_some() { 2 } else { 1 };
+            match poll(&mut polled[..watched], time) {
                 Err(Errno::INTR) => continue,
                 Err(errno) => return Err(errno),
+                Ok(0) => return Ok(SeccompReception::Quiet),
                 Ok(_) => {}
             }
-            if polled.get(1).is_some_and(|until| !until.revents().is_empty()) {
-                return Ok(None);
+            if until.is_some() && !polled[1].revents().is_empty() {
+                return Ok(SeccompReception::End);
             }
             let events = polled[0].revents();
             if events.contains(PollFlags::IN) {
                 match self.read() {
-                    Ok(notification) => return Ok(Some(notification)),
+                    Ok(notification) => return Ok(SeccompReception::Call(notification)),
                     // The thread was killed or interrupted by a signal.
                     Err(Errno::NOENT | Errno::INTR | Errno::AGAIN) => {}
                     Err(errno) => return Err(errno),
                 }
             } else if events.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) {
-                return Ok(None);
+                return Ok(SeccompReception::End);
             }
         }
     }

@@ -10,5 +10,5 @@ mod start;
 
 pub(crate) use filter::SeccompFilter;
 pub use filter::{FilterPlan, OptionName};
-pub use listener::{SeccompListener, SeccompNotification, SystemCall};
+pub use listener::{SeccompListener, SeccompNotification, SeccompReception, SystemCall};
 pub use start::{ProgramStartError, confine_self, pass_listener, start, take_listener};

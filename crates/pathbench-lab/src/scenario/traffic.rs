@@ -9,7 +9,8 @@ use pathbench_record::connection::Scheduler;
 use pathbench_record::direction::DataDirection;
 use pathbench_record::network::AddressFamily;
 use pathbench_record::pattern::{
-    BulkParameters, InteractiveParameters, MAX_MESSAGE_BYTES, MAX_MESSAGES, MIN_MESSAGE_BYTES, PingParameters,
+    BulkParameters, CopyOptionError, InteractiveParameters, MAX_MESSAGE_BYTES, MAX_MESSAGES, MAX_PROCESSOR,
+    MIN_MESSAGE_BYTES, PingParameters, ThroughputParameters,
 };
 use pathbench_record::transport::{Transport, TransportLabel};
 use pathbench_transport::{QLOG_AVAILABLE, QuicOptions};
@@ -45,9 +46,12 @@ pub(super) fn read(run: &ScenarioSection<'_>, ends: Ends, topology: &TopologyPla
     check_ends(run, &ends, topology);
     let socket =
         SocketPlan { congestion: congestion(run), patience: patience(run).unwrap_or(DEFAULT_PATIENCE) };
+    let labels = labels(run, &ends.client, ends.family, topology);
+    let patterns = patterns(run, &socket);
+    check_copying(run, &labels, &patterns);
     RunPlan {
-        labels: labels(run, &ends.client, ends.family, topology),
-        patterns: patterns(run, &socket),
+        labels,
+        patterns,
         client: ends.client,
         server: ends.server,
         family: ends.family,
@@ -331,7 +335,31 @@ fn read_throughput(
         send_buffer_bytes: throughput.bytes("send_buffer", buffers.clone()),
         receive_buffer_bytes: throughput.bytes("receive_buffer", buffers),
         block_bytes: throughput.bytes("block", 1..=16 << 20).map(|bytes| bytes as u32),
+        zero_copy: throughput.flag("zero_copy").unwrap_or(false),
+        skip_receive_copy: throughput.flag("skip_receive_copy").unwrap_or(false),
+        client_processor: throughput.count("client_processor", 0..=u64::from(MAX_PROCESSOR)),
+        server_processor: throughput.count("server_processor", 0..=u64::from(MAX_PROCESSOR)),
         patience: patience(throughput).unwrap_or(socket.patience),
+    }
+}
+
+/// Each transport must fulfil the options of throughput.
+fn check_copying(run: &ScenarioSection<'_>, labels: &[TransportLabel], patterns: &[PatternPlan]) {
+    let is_encrypted = run.flag("tls").unwrap_or(false);
+    let plans = patterns.iter().filter_map(|pattern| match pattern {
+        PatternPlan::Throughput(plan) => Some(ThroughputParameters::from(plan)),
+        _ => None,
+    });
+    let error = plans
+        .flat_map(|plan| labels.iter().map(move |label| plan.check_copying(label.transport, is_encrypted)))
+        .find_map(Result::err);
+    if let Some(error) = error {
+        let key = match error {
+            CopyOptionError::SkipEncrypted { .. } => "skip_receive_copy",
+            CopyOptionError::ZeroCopyEncrypted { .. } | CopyOptionError::ZeroCopyMptcp => "zero_copy",
+        };
+        let remedy = "change run.transports or run.tls, or remove the option";
+        run.section("throughput").wrong(key, error.to_string(), remedy);
     }
 }
 

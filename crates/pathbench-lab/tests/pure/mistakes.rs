@@ -215,3 +215,30 @@ fn lines_that_are_not_toml_are_left_out() {
     // Text after an open quote is ignored.
     assert_eq!(locations("name = \"\"\"x\n[[path]]\nmtu = 1\n").len(), 1);
 }
+
+#[test]
+fn copies_are_skipped_only_where_every_transport_can() {
+    for (transports, tls, option, wrong) in [
+        ("\"tcp\"", false, "zero_copy", None),
+        ("\"tcp\", \"mptcp\"", false, "skip_receive_copy", None),
+        ("\"tcp\", \"mptcp\"", false, "zero_copy", Some("zero_copy over mptcp")),
+        ("\"tcp\", \"quic\"", false, "zero_copy", Some("zero_copy over quic")),
+        ("\"mpquic\"", false, "skip_receive_copy", Some("skip_receive_copy over mpquic")),
+        ("\"tcp\"", true, "zero_copy", Some("zero_copy over tcp: data that are encrypted")),
+        ("\"mptcp\"", true, "skip_receive_copy", Some("skip_receive_copy over mptcp: data that are encrypted")),
+    ] {
+        let text = format!(
+            "name = \"x\"\n[[path]]\nname = \"eth\"\n[[path]]\nname = \"wlan\"\n[run]\n\
+             transports = [{transports}]\npattern = \"throughput\"\ntls = {tls}\nthroughput.{option} = true\n"
+        );
+        let planned = plan(&ScenarioSource::from_text("mine.toml", &text), &Overrides::default());
+        match (planned, wrong) {
+            (Ok(_), None) => {}
+            (Err(mistakes), Some(words)) => {
+                let found = mistakes.to_string();
+                assert!(found.contains(words) && found.contains("run.transports"), "{found}");
+            }
+            (planned, _) => panic!("{transports} {option}: {:?}", planned.map(|_| ()).map_err(|error| error.to_string())),
+        }
+    }
+}

@@ -10,15 +10,18 @@ use crate::protocol::{
 use crate::record::{InvalidRecord, check_peer, most_record_bytes};
 use crate::stream::{
     Cursor, GroupMember, RECORD_TIME, StreamChannel, StreamError, StreamGroup, TICK, TestPlan, TestStream,
-    Update,
+    Update, processor,
 };
 use crate::throughput::ALTERED;
 use pathbench_record::document::UnreachableBecause;
 use pathbench_record::end::{EndRecord, MAX_RECORD_BYTES, TestId};
+use pathbench_record::pattern::PatternParameters;
 use pathbench_record::sample::Side;
 use pathbench_record::text;
 use pathbench_record::time::{Clock, Timestamp};
-use pathbench_transport::{ConnectError, ConnectOptions, Connection, Session, SocketOptions, contain_panic};
+use pathbench_transport::{
+    ConnectError, ConnectOptions, Connection, Security, Session, SocketOptions, contain_panic,
+};
 use serde::{Deserialize, Serialize};
 use std::fmt::Display;
 use std::net::SocketAddr;
@@ -67,6 +70,9 @@ pub fn run_client(plan: &ClientPlan, clock: &Arc<dyn Clock>, observer: &dyn Clie
         let client = EndRecord { errors: vec![error.to_string()], ..test.record(clock.now()) };
         ClientOutcome { client, server: None, completed: false, error: Some(error), hung: None }
     };
+    if let Err(error) = check_options(plan, &test.parameters) {
+        return not_begun(&test, error);
+    }
     let session = Session::new(plan.transport, connect_options(plan), Arc::clone(clock));
     let connections = match open_all(&mut test, &session, clock.as_ref(), observer) {
         Ok(connections) => connections,
@@ -90,6 +96,19 @@ pub fn run_client(plan: &ClientPlan, clock: &Arc<dyn Clock>, observer: &dyn Clie
     let outcomes = run_streams(&streams, channels, clock.as_ref(), observer);
     info!("test ended");
     outcome(&test, outcomes, clock.now())
+}
+
+/// Whether this end can send and receive as the parameters ask.
+fn check_options(plan: &ClientPlan, parameters: &PatternParameters) -> Result<(), ClientError> {
+    let incapable = |message| ClientError::Incapable { message };
+    if let PatternParameters::Throughput(throughput) = parameters {
+        let is_encrypted = matches!(plan.security, Security::Tls(_));
+        let checked = throughput.check_copying(plan.transport, is_encrypted);
+        checked.map_err(|error| incapable(error.to_string()))?;
+    }
+    let processor = processor::requested(parameters, Side::Client);
+    let checked = processor.map_or(Ok(()), processor::check);
+    checked.map_err(|error| incapable(format!("client: {error}")))
 }
 
 fn connect_options(plan: &ClientPlan) -> ConnectOptions {
@@ -282,7 +301,9 @@ fn run_stream(
     on_first_byte: &(dyn Fn(Timestamp) + Sync),
 ) -> StreamOutcome {
     let clock = channel.clock;
-    let result = stream.run(channel, on_first_byte);
+    let processor = processor::requested(&stream.plan.parameters, Side::Client);
+    let pinned = processor.map_or(Ok(()), processor::pin_thread);
+    let result = pinned.map_err(StreamError::from).and_then(|()| stream.run(channel, on_first_byte));
     let client = stream.finish(clock);
     match result.and_then(|()| receive_record(stream, channel, &client)) {
         Ok(server) => StreamOutcome { client, server: Some(server), error: None },

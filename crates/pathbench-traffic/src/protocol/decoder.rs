@@ -50,6 +50,25 @@ impl Decoder {
         matches!(self.state, State::Header { filled: 0, .. })
     }
 
+    /// Bytes of the DATA frame whose header was decoded that have not arrived yet; 0 outside of DATA.
+    pub const fn payload_left(&self) -> usize {
+        match self.state {
+            State::Payload { left } => left,
+            _ => 0,
+        }
+    }
+
+    /// Counts up to [`Decoder::payload_left`] bytes of DATA that the receiver has discarded; returns their number.
+    pub fn skip_payload(&mut self, count: usize) -> usize {
+        let State::Payload { left } = &mut self.state else { return 0 };
+        let skipped = count.min(*left);
+        *left -= skipped;
+        if *left == 0 {
+            self.state = State::START;
+        }
+        skipped
+    }
+
     /// Decodes the next bytes of the connection. Returns the number of consumed bytes and the event that they complete.
     ///
     /// With `None`, all of `input` was consumed. Otherwise call again with the remaining bytes.

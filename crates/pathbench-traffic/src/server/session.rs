@@ -7,10 +7,11 @@ use crate::meter::Wait;
 use crate::protocol::{
     ControlFrame, Fetch, HelloFrame, RefusalCode, RequestError, TestRefusal, TestRequest, VERSION,
 };
-use crate::stream::{GroupMember, StreamChannel, StreamError, StreamGroup, TestPlan, TestStream};
+use crate::stream::{GroupMember, StreamChannel, StreamError, StreamGroup, TestPlan, TestStream, processor};
 use crate::throughput::ReceiveFault;
 use pathbench_record::end::TestId;
 use pathbench_record::network::Client;
+use pathbench_record::pattern::PatternParameters;
 use pathbench_record::sample::Side;
 use pathbench_record::transport::Transport;
 use pathbench_transport::{Connection, contain_panic, lock};
@@ -146,10 +147,22 @@ fn admit(
     if let Some(message) = mismatch(request.transport, &connection.in_force().protocol) {
         return Err(TestRefusal::new(RefusalCode::BadRequest, message, None));
     }
+    check_options(&request, connection.in_force().encryption.is_some())?;
     let client = Client::from(connection.peer_addr().ip());
     let (now, draining) = (shared.clock.now(), shared.draining.load(Ordering::SeqCst));
     let admission = shared.registry.join(now, hello.test, hello.stream, &request, client, draining)?;
     Ok((admission, request))
+}
+
+/// Whether this end can send and receive as the request asks; pins this thread, which runs the stream, to its processor.
+fn check_options(request: &TestRequest, is_encrypted: bool) -> Result<(), TestRefusal> {
+    let refusal = |message: String| TestRefusal::new(RefusalCode::Unsupported, message, None);
+    if let PatternParameters::Throughput(throughput) = &request.parameters {
+        let checked = throughput.check_copying(request.transport, is_encrypted);
+        checked.map_err(|error| refusal(error.to_string()))?;
+    }
+    let processor = processor::requested(&request.parameters, Side::Server);
+    processor.map_or(Ok(()), processor::pin_thread).map_err(|error| refusal(format!("server: {error}")))
 }
 
 /// The reason why the connection cannot be of the transport that the client declares. A multipath transport may have

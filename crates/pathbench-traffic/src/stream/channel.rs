@@ -76,6 +76,23 @@ impl<'a> StreamChannel<'a> {
         }
     }
 
+    pub(super) const fn has_unread(&self) -> bool {
+        self.start < self.end
+    }
+
+    /// Discards up to `most` bytes of the connection, which has no unread ones; `None` when none arrived within `time`.
+    pub(super) fn discard(&mut self, time: Duration, most: usize) -> Result<Option<usize>, StreamError> {
+        match self.connection.discard(most, Some(time)) {
+            Ok(0) => Err(StreamError::Closed { peer: self.connection.peer_addr() }),
+            Ok(count) => {
+                self.uncharged += count;
+                Ok(Some(count))
+            }
+            Err(ReceiveError::TimedOut { .. }) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// Decodes the unread bytes; test data is not `expected`.
     fn decode(&mut self, expected: &'static str) -> Result<Option<ControlFrame>, StreamError> {
         let (consumed, event) = self.decoder.decode(&self.buffer[self.start..self.end])?;

@@ -1,5 +1,6 @@
 //! The errors that end a stream.
 
+use super::processor::ProcessorError;
 use crate::messages::MessageFault;
 use crate::protocol::{ControlFrame, DecodeError, FrameKind, TestRefusal};
 use crate::record::InvalidRecord;
@@ -45,6 +46,10 @@ pub(crate) enum StreamError {
     Telemetry(#[from] io::Error),
     #[error(transparent)]
     Sampler(#[from] SamplerError),
+    #[error("making the pages to send: {0}")]
+    Pages(io::Error),
+    #[error(transparent)]
+    Processor(#[from] ProcessorError),
     #[error("starting a thread: {0}")]
     Thread(io::Error),
     #[error("a thread of this test panicked ({message}); please report it")]

@@ -7,6 +7,7 @@ mod error;
 mod exchange;
 mod group;
 mod plan;
+pub(crate) mod processor;
 mod state;
 mod transfer;
 mod update;

@@ -2,11 +2,11 @@
 
 use crate::pacer::Pacers;
 use crate::protocol::HEADER_BYTES;
-use crate::throughput::payload_bytes_per_block;
+use crate::throughput::{FAST_FRAME_BYTES, payload_bytes_per_block};
 use pathbench_record::delivery::DeliverySeries;
 use pathbench_record::direction::Direction;
 use pathbench_record::end::{EndRecord, TestId};
-use pathbench_record::pattern::PatternParameters;
+use pathbench_record::pattern::{PatternParameters, ThroughputParameters};
 use pathbench_record::sample::Side;
 use pathbench_record::time::Timestamp;
 use pathbench_record::transport::Transport;
@@ -71,6 +71,20 @@ impl TestPlan {
         let asked = asked.min(most);
         let share = self.pacers.as_ref().map(|pacers| pacers.rate_bps / u64::from(streams.max(1)));
         payload_bytes_per_block(asked, share) as u32 + HEADER_BYTES as u32
+    }
+
+    /// Length up to which frames may grow: not where this end limits the rate or the user chose the block.
+    pub(super) fn largest_frame_bytes(&self, transfer: &ThroughputParameters) -> u32 {
+        let skips_copies = transfer.zero_copy || transfer.skip_receive_copy;
+        let is_limited = transfer.rate_bps.is_some() || self.pacers.is_some();
+        let is_chosen = transfer.block_bytes != ThroughputParameters::DEFAULT_BLOCK_BYTES;
+        if !skips_copies || is_limited || is_chosen {
+            return 0;
+        }
+        match self.side {
+            Side::Client => FAST_FRAME_BYTES,
+            Side::Server => FAST_FRAME_BYTES.min(MAX_SERVER_BLOCKS_BYTES / transfer.streams.max(1)),
+        }
     }
 
     pub(super) const fn sends_as(&self) -> Direction {

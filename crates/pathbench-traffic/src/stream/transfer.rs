@@ -6,10 +6,11 @@ use super::state::{FirstByte, TestStream};
 use super::work::content;
 use crate::meter::Wait;
 use crate::pacer::{Grant, Pacer};
-use crate::protocol::{ControlFrame, HEADER_BYTES};
-use crate::throughput::{DataBlock, ReceiveCore, SendCore, SenderStep};
+use crate::protocol::{ControlFrame, HEADER_BYTES, data_header};
+use crate::throughput::{DataBlock, ReceiveCore, ReceiverStep, SendCore, SenderStep};
 use pathbench_record::time::Clock;
-use pathbench_transport::{Connection, SendError, lock};
+use pathbench_transport::{Connection, SealedBytes, SendError, lock};
+use std::ops::Range;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -49,6 +50,52 @@ fn explanation(channel: &mut StreamChannel<'_>, error: &StreamError) -> Option<S
     }
 }
 
+/// The frames that a stream sends.
+enum FrameSource {
+    Copied(DataBlock),
+    /// Pages with the largest frame; the headers of shorter frames are copied.
+    Sealed { pages: SealedBytes, header: [u8; HEADER_BYTES] },
+}
+
+impl FrameSource {
+    fn new(stream: &TestStream, core: &SendCore) -> Result<Self, StreamError> {
+        if !stream.plan.parameters.transfer().is_some_and(|transfer| transfer.zero_copy) {
+            return Ok(Self::Copied(DataBlock::new(core.payload_per_block)));
+        }
+        let payload = core.largest_payload();
+        let header = data_header(payload as u32);
+        let mut block = DataBlock::new(payload);
+        block.set_header(header);
+        let pages = SealedBytes::new(&block.bytes).map_err(StreamError::Pages)?;
+        Ok(Self::Sealed { pages, header })
+    }
+
+    fn set_header(&mut self, header: [u8; HEADER_BYTES]) {
+        if let Self::Copied(block) = self {
+            block.set_header(header);
+        }
+    }
+
+    fn send(
+        &self,
+        connection: &Connection,
+        header: [u8; HEADER_BYTES],
+        range: Range<usize>,
+    ) -> Result<usize, SendError> {
+        match self {
+            Self::Copied(block) => connection.send(block.piece(range.start, range.end), Some(TICK)),
+            Self::Sealed { pages, header: largest }
+                if *largest == header || range.start >= HEADER_BYTES =>
+            {
+                connection.send_sealed(pages, &range, Some(TICK))
+            }
+            Self::Sealed { .. } => {
+                connection.send(&header[range.start..HEADER_BYTES.min(range.end)], Some(TICK))
+            }
+        }
+    }
+}
+
 fn send(
     stream: &TestStream,
     core: &Mutex<SendCore>,
@@ -56,10 +103,10 @@ fn send(
     on_first_byte: FirstByte<'_>,
 ) -> Result<(), StreamError> {
     let connection: &Connection = &stream.connection;
-    let mut block = DataBlock::new(lock(core).payload_per_block);
+    let mut source = FrameSource::new(stream, &lock(core))?;
     let content = content(&stream.plan, stream.index, stream.plan.sends_as());
     let pacer = stream.plan.pacers.as_ref().map(|pacers| &pacers.sent);
-    let mut block_header = [0; HEADER_BYTES];
+    let mut frame_header = [0; HEADER_BYTES];
     let mut acknowledgements = None;
     let mut now = clock.now();
     let mut step = lock(core).next(now);
@@ -73,18 +120,18 @@ fn send(
                 step = lock(core).next(now);
             }
             SenderStep::Write { header, from, until, offset } => {
-                if let (Some(content), 0) = (content, from) {
+                if let (Some(content), 0, FrameSource::Copied(block)) = (content, from, &mut source) {
                     block.set_content(content, offset, until - HEADER_BYTES);
                 }
-                if header != block_header {
-                    block_header = header;
-                    block.set_header(header);
+                if header != frame_header {
+                    frame_header = header;
+                    source.set_header(header);
                 }
                 let grant = await_grant(stream, clock, pacer, until - from, |waited| {
                     lock(core).meter.excuse(waited);
                 })?;
-                let until = grant.as_ref().map_or(until, |grant| from + grant.bytes);
-                match connection.send(&block.bytes[from..until], Some(TICK)) {
+                let end = grant.as_ref().map_or(until, |grant| from + grant.bytes);
+                match source.send(connection, header, from..end) {
                     Ok(count) => {
                         now = clock.now();
                         if let Some(grant) = grant {
@@ -152,26 +199,39 @@ fn receive(
             lock(core).meter.excuse(waited);
         })?;
         channel.uncharged = 0;
-        let came = channel.fill(TICK, grant.as_ref().map_or(usize::MAX, |grant| grant.bytes))?;
+        let most = grant.as_ref().map_or(usize::MAX, |grant| grant.bytes);
+        let step = lock(core).next(&channel.decoder, most);
+        let came = match step {
+            ReceiverStep::Discard { most } if !channel.has_unread() => channel.discard(TICK, most)?,
+            ReceiverStep::Discard { .. } => Some(0),
+            ReceiverStep::Receive { most } => channel.fill(TICK, most)?.then_some(0),
+        };
         let now = clock.now();
         if let Some(grant) = grant {
             grant.spend(std::mem::take(&mut channel.uncharged));
         }
-        if came {
+        let Some(discarded) = came else {
+            stream.check_silence(lock(core).hung(now), "receiving")?;
+            stream.check_deadline(now)?;
+            continue;
+        };
+        let has_ended = if discarded > 0 {
+            lock(core).discarded(now, &mut channel.decoder, discarded)?;
+            false
+        } else {
             let (input, decoder) = channel.unread();
             let taken = lock(core).take(now, decoder, input)?;
             channel.consume(taken.consumed);
-            if !begun {
-                begun = lock(core).meter.received_bytes > 0;
-                if begun {
-                    on_first_byte(now);
-                }
+            taken.ended
+        };
+        if !begun {
+            begun = lock(core).meter.received_bytes > 0;
+            if begun {
+                on_first_byte(now);
             }
-            if taken.ended {
-                return Ok(());
-            }
-        } else {
-            stream.check_silence(lock(core).hung(now), "receiving")?;
+        }
+        if has_ended {
+            return Ok(());
         }
         stream.check_deadline(now)?;
     }

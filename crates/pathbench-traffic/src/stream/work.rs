@@ -50,12 +50,17 @@ impl Work {
                 block_bytes: plan.block_bytes(transfer.block_bytes, transfer.streams),
                 ceiling_bytes: plan.ceiling_bytes,
                 patience: plan.patience,
+                largest_frame_bytes: plan.largest_frame_bytes(&transfer),
             };
             Box::new(Mutex::new(SendCore::new(send, plan.started)))
         });
-        let receiving = plan.parameters.transfer_of(plan.receives_as()).map(|_| {
+        let receiving = plan.parameters.transfer_of(plan.receives_as()).map(|transfer| {
             let content = content(plan, stream, plan.receives_as());
-            let core = ReceiveCore::new(plan.started, plan.patience, plan.ceiling_bytes, content);
+            let core = if transfer.skip_receive_copy {
+                ReceiveCore::discarding(plan.started, plan.patience, plan.ceiling_bytes)
+            } else {
+                ReceiveCore::new(plan.started, plan.patience, plan.ceiling_bytes, content)
+            };
             Box::new(Mutex::new(core))
         });
         Self::Transfer { sending, receiving }

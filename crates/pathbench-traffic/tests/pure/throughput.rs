@@ -3,7 +3,9 @@
 use pathbench_record::pattern::Amount;
 use pathbench_record::time::Timestamp;
 use pathbench_traffic::protocol::{ControlFrame, Decoder};
-use pathbench_traffic::throughput::{ReceiveCore, ReceiveFault, SendCore, SendPlan, SenderStep};
+use pathbench_traffic::throughput::{
+    DataBlock, ReceiveCore, ReceiveFault, ReceiverStep, SendCore, SendPlan, SenderStep,
+};
 use proptest::prelude::*;
 use std::time::Duration;
 
@@ -15,6 +17,7 @@ fn plan(amount: Amount) -> SendPlan {
         block_bytes: 131_072,
         ceiling_bytes: None,
         patience: Duration::from_secs(5),
+        largest_frame_bytes: 0,
     }
 }
 
@@ -81,6 +84,115 @@ proptest! {
         prop_assert!(is_complete(&receiver));
         prop_assert_eq!(receiver.meter.deliveries.total_bytes(), bytes);
     }
+}
+
+/// Receives `wire` as a kernel socket offers it, in pieces of at most `piece` bytes, with discarded payload.
+fn discard(wire: &[u8], piece: usize, ceiling: Option<u64>) -> Result<ReceiveCore, ReceiveFault> {
+    let mut core = ReceiveCore::discarding(at_us(0), Duration::from_secs(5), ceiling);
+    let mut decoder = Decoder::new(1024);
+    let mut rest = wire;
+    while !rest.is_empty() {
+        let step = core.next(&decoder, usize::MAX);
+        match step {
+            ReceiverStep::Discard { most } => {
+                let count = most.min(piece).min(rest.len());
+                core.discarded(at_us(0), &mut decoder, count)?;
+                rest = &rest[count..];
+            }
+            ReceiverStep::Receive { most } => {
+                let count = most.min(piece).min(rest.len());
+                let taken = core.take(at_us(0), &mut decoder, &rest[..count])?;
+                assert_eq!(taken.consumed, count);
+                rest = &rest[count..];
+            }
+        }
+    }
+    Ok(core)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    /// A header is received exactly, and only payload is discarded: a wrong byte of either would be an unknown frame.
+    #[test]
+    fn discarded_bytes_are_exact(
+        bytes in 1_u64..5_000_000,
+        block in 64_u32..140_000,
+        growth in 0_u32..1_100_000,
+        parts in prop::collection::vec(50_usize..600_000, 1..8),
+        piece in 1_usize..300_000,
+    ) {
+        let plan = SendPlan { block_bytes: block, largest_frame_bytes: growth, ..plan(Amount::Bytes(bytes)) };
+        let mut core = SendCore::new(plan, at_us(0));
+        let (mut wire, _) = run(&mut core, 1_000_000_000_000, &parts);
+        prop_assert_eq!(core.meter.sent_bytes, bytes);
+        wire.extend(ControlFrame::End(core.end()).encode().unwrap());
+        let receiver = discard(&wire, piece, Some(bytes)).unwrap();
+        prop_assert!(is_complete(&receiver));
+        prop_assert_eq!(receiver.meter.deliveries.total_bytes(), bytes);
+    }
+
+    #[test]
+    fn a_frame_longer_than_the_block_repeats_its_payload(payload in 1_usize..500, frame in 1_usize..3000, part in 1_usize..700) {
+        let block = DataBlock::new(payload);
+        let mut at = 0;
+        while at < frame {
+            let piece = block.piece(at, frame.min(at + part));
+            prop_assert!(!piece.is_empty() && piece.len() <= part.min(frame - at));
+            for (index, byte) in (at..).zip(piece) {
+                let source = if index < 8 { index } else { 8 + (index - 8) % payload };
+                prop_assert_eq!(*byte, block.bytes[source]);
+            }
+            at += piece.len();
+        }
+    }
+}
+
+#[test]
+fn frames_grow_only_while_the_stream_is_fast() {
+    let amount = Amount::Duration(Duration::from_millis(100));
+    for (socket_bps, largest_frame_bytes, expected) in [
+        (100_000_000_000, 1 << 20, 1 << 20),
+        (100_000_000_000, 0, 131_072),
+        // A block takes 1.05 ms.
+        (1_000_000_000, 1 << 20, 131_072),
+    ] {
+        let mut core = SendCore::new(SendPlan { largest_frame_bytes, ..plan(amount) }, at_us(0));
+        let (mut now, mut largest) = (at_us(0), 0);
+        while let SenderStep::Write { from, until, .. } = core.next(now) {
+            largest = largest.max(until);
+            now = now + Duration::from_nanos((until - from) as u64 * 8_000_000_000 / socket_bps);
+            core.accepted(now, until - from);
+        }
+        assert_eq!(largest, expected, "{socket_bps} bit/s, {largest_frame_bytes}");
+        // The last frame outlasts the test by little.
+        assert!(now < at_us(101_500), "{now:?}");
+    }
+}
+
+#[test]
+fn a_receiver_that_discards_is_bounded() {
+    // A frame of 16 MiB is announced.
+    let header = pathbench_traffic::protocol::data_header(16 << 20);
+    let mut decoder = Decoder::new(1024);
+    let mut core = ReceiveCore::discarding(at_us(0), Duration::from_secs(5), Some(1000));
+    assert_eq!(core.next(&decoder, usize::MAX), ReceiverStep::Receive { most: 8 });
+    core.take(at_us(0), &mut decoder, &header).unwrap();
+    // One byte more than the limit, which shows the excess.
+    assert_eq!(core.next(&decoder, usize::MAX), ReceiverStep::Discard { most: 1001 });
+    assert_eq!(core.next(&decoder, 10), ReceiverStep::Discard { most: 10 });
+    core.discarded(at_us(0), &mut decoder, 1000).unwrap();
+    let excess = core.discarded(at_us(0), &mut decoder, 1);
+    assert_eq!(excess, Err(ReceiveFault::Excess { limit: 1000 }));
+
+    let mut decoder = Decoder::new(1024);
+    let mut core = ReceiveCore::discarding(at_us(0), Duration::from_secs(5), None);
+    core.take(at_us(0), &mut decoder, &header).unwrap();
+    assert_eq!(core.next(&decoder, usize::MAX), ReceiverStep::Discard { most: 1 << 20 });
+    // More than the frame has is not counted.
+    core.discarded(at_us(0), &mut decoder, usize::MAX).unwrap();
+    assert_eq!(core.meter.received_bytes, 16 << 20);
+    assert!(decoder.at_frame_boundary());
 }
 
 #[test]

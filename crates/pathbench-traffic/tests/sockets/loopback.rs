@@ -324,3 +324,94 @@ fn a_server_without_a_reader_reports_no_counters() {
     let outcome = run(Transport::Tcp, bytes(DataDirection::Upload, 2, 1000));
     assert_eq!(outcome.server.unwrap().mptcp_counters, None);
 }
+
+#[test]
+fn without_copies_every_byte_is_counted() {
+    let small = ThroughputParameters { block_bytes: 1_000, ..bytes(DataDirection::Upload, 1, 100_001) };
+    for (transport, parameters) in [
+        (Transport::Tcp, bytes(DataDirection::Upload, 1, 50_000_001)),
+        (Transport::Tcp, bytes(DataDirection::Both, 2, 30_000_003)),
+        (Transport::Tcp, small),
+        (Transport::Mptcp, bytes(DataDirection::Both, 1, 20_000_001)),
+    ] {
+        if transport == Transport::Mptcp && mptcp_available().is_err() {
+            continue;
+        }
+        for (zero_copy, skip_receive_copy) in [(true, false), (false, true), (true, true)] {
+            if transport == Transport::Mptcp && zero_copy {
+                continue;
+            }
+            let asked = ThroughputParameters { zero_copy, skip_receive_copy, ..parameters.clone() };
+            let Amount::Bytes(expected) = asked.amount else { unreachable!() };
+            let ClientOutcome { client, server, .. } = run(transport, asked);
+            let server = server.unwrap();
+            assert_eq!(client.offered.total_bytes(), expected);
+            assert_eq!(server.deliveries.total_bytes(), expected);
+            assert_eq!(client.deliveries.total_bytes(), server.offered.total_bytes());
+        }
+    }
+}
+
+/// A peer that discards payload misses no wrong frame: zero_copy sends the frames that copying sends.
+#[test]
+fn sealed_pages_carry_the_bytes_of_the_block() {
+    use pathbench_transport::{ConnectOptions, ListenOptions, Listener, SealedBytes, Session};
+    let address = SocketAddr::from(([127, 0, 0, 1], 0));
+    let listener = Listener::open(Transport::Tcp, address, &ListenOptions::default(), &clock()).unwrap();
+    let options = ConnectOptions::new(listener.local_addr(), Duration::from_secs(5));
+    let session = Session::new(Transport::Tcp, options, clock());
+    let (sender, (receiver, _)) = (session.open().unwrap(), listener.accept().unwrap());
+    let bytes: Vec<u8> = (0..300_000_u32).map(|at| (at % 251) as u8).collect();
+    let pages = SealedBytes::new(&bytes).unwrap();
+    let mut found = vec![0; 100_000];
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut from = 5;
+            while from < bytes.len() {
+                from += sender.send_sealed(&pages, &(from..bytes.len()), None).unwrap();
+            }
+        });
+        let mut skipped = 0;
+        while skipped < 150_000 {
+            skipped += receiver.discard(150_000 - skipped, None).unwrap();
+        }
+        let mut filled = 0;
+        while filled < found.len() {
+            filled += receiver.receive(&mut found[filled..], None).unwrap();
+        }
+    });
+    assert!(found == bytes[150_005..250_005]);
+}
+
+#[test]
+fn options_that_cannot_be_fulfilled_are_refused_by_each_end() {
+    let zero_copy = ThroughputParameters { zero_copy: true, ..bytes(DataDirection::Upload, 1, 1000) };
+    let skip = ThroughputParameters { skip_receive_copy: true, ..bytes(DataDirection::Upload, 1, 1000) };
+    let pinned = |client_processor, server_processor| ThroughputParameters {
+        client_processor,
+        server_processor,
+        ..bytes(DataDirection::Upload, 1, 1000)
+    };
+    let unknown = Some(pathbench_record::pattern::MAX_PROCESSOR);
+    let (server, address) = server(Transport::Mptcp, ServerLimits::default());
+    for (transport, parameters, words) in [
+        (Transport::Mptcp, zero_copy.clone(), "zero_copy over mptcp"),
+        (Transport::Quic, zero_copy, "zero_copy over quic"),
+        (Transport::Mpquic, skip, "skip_receive_copy over mpquic"),
+        (Transport::Tcp, pinned(unknown, None), "client: processor 1023"),
+    ] {
+        let outcome = run_client(&plan(transport, address, parameters), &clock(), &Unobserved);
+        let Some(ClientError::Incapable { message }) = &outcome.error else { panic!("{:?}", outcome.error) };
+        assert!(message.contains(words), "{message}");
+    }
+    let parameters = pinned(None, unknown);
+    let outcome = run_client(&plan(Transport::Tcp, address, parameters), &clock(), &Unobserved);
+    let Some(ClientError::Refused { code: RefusalCode::Unsupported, message, .. }) = &outcome.error else {
+        panic!("{:?}", outcome.error)
+    };
+    assert!(message.contains("server: processor 1023"), "{message}");
+    let outcome =
+        run_client(&plan(Transport::Tcp, address, pinned(Some(0), Some(0))), &clock(), &Unobserved);
+    assert!(outcome.completed, "{:?}", outcome.error);
+    server.stop();
+}

@@ -50,14 +50,14 @@ impl StreamSocket {
         Self { socket, server, wire_format, detecting: Mutex::default() }
     }
 
-    pub(crate) fn clear(socket: ConnectedSocket) -> Self {
+    pub(crate) fn in_clear_text(socket: ConnectedSocket) -> Self {
         Self::new(socket, None, OnceLock::from(WireFormat::Clear))
     }
 
     /// A server's socket; without an acceptor, clear text. Receives nothing here, so that no peer delays the others.
     pub(crate) fn from_accepted(socket: ConnectedSocket, server: Option<&TlsAcceptor>) -> Self {
         match server {
-            None => Self::clear(socket),
+            None => Self::in_clear_text(socket),
             Some(server) => Self::new(socket, Some(server.clone()), OnceLock::new()),
         }
     }
@@ -110,6 +110,11 @@ impl StreamSocket {
                 ),
             }),
         }
+    }
+
+    /// The kernel socket, if the connection is known to be in clear text.
+    pub(crate) fn clear(&self) -> Option<&ConnectedSocket> {
+        matches!(self.wire_format.get(), Some(WireFormat::Clear)).then_some(&self.socket)
     }
 
     pub(crate) fn finish_sending(&self) {

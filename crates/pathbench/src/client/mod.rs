@@ -315,10 +315,21 @@ pub(crate) fn asked_parameters(name: &str, parameters: &PatternParameters) -> Ma
         }),
         PatternParameters::Interactive(interactive) => json!(interactive),
     };
-    match asked {
+    let mut asked = match asked {
         Value::Object(map) => map,
         _ => Map::new(),
+    };
+    if let PatternParameters::Throughput(throughput) = parameters {
+        let flags = [("zero_copy", throughput.zero_copy), ("skip_receive_copy", throughput.skip_receive_copy)];
+        let processors = [
+            ("client_processor", throughput.client_processor),
+            ("server_processor", throughput.server_processor),
+        ];
+        let flags = flags.into_iter().filter(|(_, is_set)| *is_set).map(|(name, _)| (name, json!(true)));
+        let processors = processors.into_iter().filter_map(|(name, number)| Some((name, json!(number?))));
+        asked.extend(flags.chain(processors).map(|(name, value)| (name.to_owned(), value)));
     }
+    asked
 }
 
 /// A finished test, and the host's observations during the test.

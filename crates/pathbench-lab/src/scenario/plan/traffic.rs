@@ -131,6 +131,16 @@ pub struct ThroughputPlan {
     /// Bytes per write; `None`: the pattern's default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub block_bytes: Option<u32>,
+    /// The sender's data are not copied (`sendfile`).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub zero_copy: bool,
+    /// The receiver discards data in the kernel (`MSG_TRUNC`).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub skip_receive_copy: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_processor: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_processor: Option<u32>,
     /// The application gives up after this time without progress of its connection while data is outstanding.
     #[serde(rename = "patience_ms", with = "milliseconds")]
     pub patience: Duration,
@@ -152,6 +162,10 @@ impl From<&ThroughputPlan> for ThroughputParameters {
             rate_bps: plan.rate_bps.map(|rate_bps| rate_bps.saturating_mul(streams)),
             omit: plan.omit,
             block_bytes: plan.block_bytes.unwrap_or(Self::DEFAULT_BLOCK_BYTES),
+            zero_copy: plan.zero_copy,
+            skip_receive_copy: plan.skip_receive_copy,
+            client_processor: plan.client_processor,
+            server_processor: plan.server_processor,
         }
     }
 }

@@ -50,7 +50,7 @@ pub(crate) fn test(
 
 pub(crate) fn plan(args: &TestArgs) -> Result<(SuitePlan, Vec<ServerName>), Failure> {
     let paths = args.server.server.interfaces.len();
-    let mut plan = SuitePlan::new(&args.traffic, &args.study);
+    let mut plan = SuitePlan::new(&args.traffic, args.server.tls, &args.study);
     if paths > MOST_TEST_PATHS {
         let mistake =
             format!("--path: {paths} paths are named, and at most {MOST_TEST_PATHS} are measured together");

@@ -4,7 +4,7 @@ use crate::arguments::{
     OutputArguments, TestServerArguments, TransportChoice, scheduler_parser, transport_parser,
 };
 use crate::study::StudyArgs;
-use clap::{Args, ValueEnum};
+use clap::{ArgAction, Args, ValueEnum};
 use pathbench_agent::submit::SubmitOptions;
 use pathbench_record::connection::Scheduler;
 use pathbench_record::direction::DataDirection;
@@ -76,6 +76,15 @@ pub(crate) struct TrafficArgs {
     /// Congestion control at this end: cubic, reno, bbr, … [default: the system's; cubic for QUIC]
     #[arg(long, value_name = "NAME")]
     pub(super) congestion: Option<String>,
+    /// Throughput: the senders' data are not copied (sendfile); tcp without --tls
+    #[arg(long)]
+    pub(super) zero_copy: bool,
+    /// Throughput: the receivers discard data without copying them (MSG_TRUNC); tcp and mptcp without --tls
+    #[arg(long)]
+    pub(super) skip_receive_copy: bool,
+    /// Throughput: the processor of the client's threads, and that of the server's
+    #[arg(long, value_name = "CLIENT[,SERVER]", value_delimiter = ',', num_args = 1, action = ArgAction::Set)]
+    pub(super) affinity: Vec<u32>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -135,8 +144,9 @@ pub(crate) struct SuitePlan {
 
 impl SuitePlan {
     /// Returns the plan, or all mistakes in the arguments, each with its remedy.
-    pub(super) fn new(args: &TrafficArgs, study: &StudyArgs) -> Result<Self, Vec<String>> {
+    pub(super) fn new(args: &TrafficArgs, tls: bool, study: &StudyArgs) -> Result<Self, Vec<String>> {
         let patterns = patterns(args);
+        let choice = TransportChoice::new(&args.transports, &Transport::ALL);
         let usual = if args.quick { 1 } else { REPETITIONS };
         let repeat = args.repeat.or_else(|| study.most_repetitions()).unwrap_or(usual);
         let mut mistakes: Vec<String> = patterns
@@ -144,6 +154,7 @@ impl SuitePlan {
             .filter_map(|pattern| Some((pattern.name, pattern.parameters.validate().err()?)))
             .flat_map(|(name, wrong)| wrong.into_iter().map(move |wrong| format!("{name}: {wrong}")))
             .collect();
+        mistakes.extend(check_options(args, tls, &patterns, &choice).err());
         mistakes.extend(study.validate("this suite", repeat).err());
         if study.shard.is_some() && args.seed.is_none() {
             mistakes
@@ -152,10 +163,34 @@ impl SuitePlan {
         if !mistakes.is_empty() {
             return Err(mistakes);
         }
-        let choice = TransportChoice::new(&args.transports, &Transport::ALL);
         let (warm_up, scheduler) = (study.warm_up.unwrap_or(0), args.scheduler.clone());
         Ok(Self { patterns, choice, repeat, warm_up, scheduler })
     }
+}
+
+/// The options of throughput need a pattern, and transports that can fulfil them.
+fn check_options(
+    args: &TrafficArgs,
+    tls: bool,
+    patterns: &[SuitePattern],
+    choice: &TransportChoice,
+) -> Result<(), String> {
+    if args.affinity.len() > 2 {
+        return Err("--affinity: one processor of the client, and one of the server".to_owned());
+    }
+    let asked = args.zero_copy || args.skip_receive_copy || !args.affinity.is_empty();
+    let mut throughputs = patterns.iter().filter_map(|pattern| match &pattern.parameters {
+        PatternParameters::Throughput(throughput) => Some(throughput),
+        _ => None,
+    });
+    // Both directions have the same options.
+    let Some(throughput) = throughputs.next() else {
+        let problem = "--zero-copy, --skip-receive-copy and --affinity are options of throughput";
+        return if asked { Err(format!("{problem}; add it to --patterns")) } else { Ok(()) };
+    };
+    choice.transports.iter().try_for_each(|transport| throughput.check_copying(*transport, tls)).map_err(
+        |error| format!("{error}: give --transports with those that can, and no --tls"),
+    )
 }
 
 fn patterns(args: &TrafficArgs) -> Vec<SuitePattern> {
@@ -166,6 +201,10 @@ fn patterns(args: &TrafficArgs) -> Vec<SuitePattern> {
             direction,
             amount: Amount::Duration(duration),
             omit,
+            zero_copy: args.zero_copy,
+            skip_receive_copy: args.skip_receive_copy,
+            client_processor: args.affinity.first().copied(),
+            server_processor: args.affinity.get(1).copied(),
             ..ThroughputParameters::default()
         })
     };
@@ -207,7 +246,7 @@ mod tests {
 
     fn plan(arguments: &[&str]) -> Result<SuitePlan, Vec<String>> {
         let line = Line::try_parse_from([&["test"], arguments].concat()).unwrap();
-        SuitePlan::new(&line.traffic, &line.study)
+        SuitePlan::new(&line.traffic, false, &line.study)
     }
 
     #[test]

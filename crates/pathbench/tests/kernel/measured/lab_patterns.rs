@@ -193,3 +193,28 @@ fn a_bulk_download_cut_short_by_its_path_is_reported_as_such() {
         assert!((1..5_000_000).contains(&run.delivered_bytes), "{label}: {}", run.delivered_bytes);
     }
 }
+
+/// The bytes are exact without copies, over both transports that can, and both ends are where the scenario puts them.
+#[test]
+fn throughput_without_copies_delivers_every_byte() {
+    let measured = |name: &str, transports: &str, options: &str| {
+        let rest = format!(
+            "[run]\ntransports = [{transports}]\npattern = \"throughput\"\n[run.throughput]\ndirection = \"both\"\n\
+             bytes = \"3MB\"\n{options}\n"
+        );
+        Workplace::new().lab_run(name, &format!("{TWO_PATHS}\n{rest}"), &["--no-calibration"])
+    };
+    let both = "zero_copy = true\nskip_receive_copy = true\nclient_processor = 0\nserver_processor = 0";
+    for (name, transports, options, runs) in [
+        ("zero-copy", "\"tcp\"", both, 1),
+        ("discarded", "\"tcp\", \"mptcp\"", "skip_receive_copy = true", 2),
+    ] {
+        let measured = measured(name, transports, options);
+        assert_eq!(measured.finished.code, Some(0), "{:#?}", measured.finished);
+        assert_eq!(measured.document.runs.len(), runs);
+        for run in &measured.document.runs {
+            assert!(run.completed, "{run:#?}");
+            assert_eq!(run.delivered_bytes, 6_000_000, "{name} {}", run.label);
+        }
+    }
+}
