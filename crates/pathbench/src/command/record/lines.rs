@@ -152,7 +152,7 @@ impl LineRecorder<'_> {
         let family = server.map_or(AddressFamily::Ipv4, |server| AddressFamily::from_address(server.ip()));
         let mtu_bytes = server.map_or_else(|| Err("no transport works".to_owned()), |server| self.mtu(path, server));
         let segments = mtu_bytes.as_ref().ok().copied().or(path.mtu_bytes).unwrap_or(1500);
-        let mut direction = |direction| self.direction(path, direction, &idle, segments, family);
+        let direction = |direction| self.direction(path, direction, &idle, segments, family);
         let (upload, download) = (direction(Direction::Upload), direction(Direction::Download));
         LineEstimate {
             name: path.name.clone(),
@@ -212,7 +212,8 @@ impl LineRecorder<'_> {
         let queue = match (idle, probes) {
             (Ok(idle), Ok(probes)) => QueueEstimate::from_probes(idle, &probes[0], loaded_from_ms)
                 .ok_or_else(|| "too few UDP probes were answered while TCP filled the path".to_owned()),
-            (Err(reason), _) | (_, Err(reason)) => Err(reason.clone()),
+            (Err(reason), _) => Err(reason.clone()),
+            (_, Err(reason)) => Err(reason),
         };
         self.progress.line(format_args!("{} {}: {goodput_mbps:.2} Mbit/s of TCP alone", path.name, direction.name()));
         DirectionEstimate { rate, queue, loss: None }

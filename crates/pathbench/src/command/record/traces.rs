@@ -47,8 +47,8 @@ pub(crate) fn record_roam(
 
 /// The interactive traffic does not fill a path.
 fn estimate(path: &ClientPath, probes: &[&ProbeLine]) -> LineEstimate {
-    let unfilled = || Err("interactive traffic does not fill the path; `pathbench test --record` measures it".to_owned());
-    let direction = || DirectionEstimate { rate: unfilled(), queue: unfilled(), loss: None };
+    let reason = || "interactive traffic does not fill the path; `pathbench test --record` measures it".to_owned();
+    let direction = || DirectionEstimate { rate: Err(reason()), queue: Err(reason()), loss: None };
     let all: Vec<LineProbe> =
         probes.iter().map(|probe| LineProbe { at_ms: probe.t_ms, rtt_ms: probe.rtt_ms }).collect();
     LineEstimate {
