@@ -8,6 +8,7 @@ pub mod binning;
 pub mod comparison;
 pub mod diagnosis;
 pub mod metrics;
+pub mod line;
 pub mod mptcp_setup;
 pub mod path_mtu;
 pub mod reachability;

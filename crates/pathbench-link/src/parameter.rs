@@ -148,6 +148,26 @@ macro_rules! parameter {
     };
 }
 
+/// A parameter of the reader of a trace.
+const fn of_reader(
+    key: &'static str,
+    choices: &'static [&'static str],
+    default: &'static str,
+    documentation: &'static str,
+) -> LinkParameter {
+    LinkParameter {
+        key,
+        kind: ParameterKind::Choice(choices),
+        field: key,
+        default,
+        engines: Engines::Emulated,
+        documentation,
+        of_link: false,
+        needs: |_| Engines::Kernel,
+        set: |_, _| {},
+    }
+}
+
 const DELAY: ParameterKind = ParameterKind::Time { least: Duration::ZERO, most: Duration::from_secs(60) };
 const QUEUE_DELAY: ParameterKind =
     ParameterKind::Time { least: Duration::from_micros(1), most: Duration::from_secs(10) };
@@ -183,21 +203,27 @@ pub static PARAMETERS: &[LinkParameter] = &[
     parameter!("rate_trace", ParameterKind::Trace(TraceOf::Rate), "none", Emulated where model => rate_changes(model),
         Value::RateTrace(_, rate) => rate: rate.clone(),
         "file with a trace of the rate, see [presets.md](presets.md) for the formats"),
-    // Used by the reader of `rate_trace`.
-    LinkParameter {
-        key: "rate_trace_format",
-        kind: ParameterKind::Choice(&["auto", "mahimahi", "cellreplay", "bytes-per-second"]),
-        field: "rate_trace_format",
-        default: "`\"auto\"`",
-        engines: Engines::Emulated,
-        documentation: "format of `rate_trace`; `\"auto\"`: as the file looks",
-        of_link: false,
-        needs: |_| Engines::Kernel,
-        set: |_, _| {},
-    },
+    of_reader(
+        "rate_trace_format",
+        &["auto", "mahimahi", "cellreplay", "bytes-per-second", "pensieve", "csv", "alphartc"],
+        "`\"auto\"`",
+        "format of `rate_trace`; `\"auto\"`: as the file looks",
+    ),
+    of_reader(
+        "rate_trace_unit",
+        &["mbit/s", "kbit/s", "bit/s", "gbit/s", "bytes/s", "kbytes/s", "mbytes/s"],
+        "that of the format or column",
+        "unit of the rates of `rate_trace`, required where neither the format nor the column's name has one",
+    ),
     parameter!("delay_trace", ParameterKind::Trace(TraceOf::Delay), "none", Emulated where model => model.constant_delay().is_none(),
         Value::DelayTrace(_, delays) => delay: BaseDelay::Schedule(Arc::clone(delays)),
-        "file with a trace of one-way delays (`second,delay_ms`)"),
+        "file with a trace of one-way delays, see [presets.md](presets.md) for the formats"),
+    of_reader(
+        "delay_trace_format",
+        &["auto", "csv", "leoreplayer", "irtt", "ping", "alphartc"],
+        "`\"auto\"`",
+        "format of `delay_trace`; round trips become their half",
+    ),
     parameter!("jitter_distribution", ParameterKind::Choice(&["uniform", "normal", "exponential", "pareto", "netem-pareto"]), "`\"uniform\"`",
         Emulated where model => model.jitter_distribution != JitterDistribution::Uniform && !model.jitter.is_zero(),
         Value::Choice(name) => jitter_distribution: named(&JitterDistribution::NAMED, name),
@@ -222,7 +248,13 @@ pub static PARAMETERS: &[LinkParameter] = &[
         "loss at regular times: a table, below"),
     parameter!("loss_trace", ParameterKind::Trace(TraceOf::Loss), "none", Emulated where model => model.independent_loss().is_none(),
         Value::LossTrace(_, losses) => loss: LossModel::Schedule(Arc::clone(losses)),
-        "file with a trace of loss (`second,loss`)"),
+        "file with a trace of loss, see [presets.md](presets.md) for the formats"),
+    of_reader(
+        "loss_trace_format",
+        &["auto", "csv", "irtt", "ping", "alphartc"],
+        "`\"auto\"`",
+        "format of `loss_trace`",
+    ),
     parameter!("duplicate", ParameterKind::Fraction, "`\"0%\"`", Emulated where model => model.duplicate > 0.0,
         Value::Fraction(share) => duplicate: *share,
         "probability that a packet is delivered twice"),

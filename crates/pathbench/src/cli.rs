@@ -2,6 +2,7 @@
 
 use crate::arguments::MtuArgs;
 use crate::command::check::CheckArgs;
+use crate::command::lab::import_trace::ImportTraceArgs;
 use crate::command::report::ReportArgs;
 use crate::command::roam::RoamArgs;
 use crate::command::run::ProgramArgs;
@@ -86,6 +87,8 @@ pub(crate) enum LabCommand {
     },
     /// Convert minitopo's files into a scenario
     Import(ImportArgs),
+    /// Show the rate, delay and loss of a trace of a real link, and write them as tables that scenarios read
+    ImportTrace(ImportTraceArgs),
     /// Check scenario files in full without running anything
     Check {
         #[command(flatten)]
@@ -231,7 +234,7 @@ fn key_value(text: &str) -> Result<(String, String), String> {
 
 /// Options that select the server and the output. The result stores the seed and the course of the study in other fields;
 /// a token is a secret.
-const NOT_RECORDED: [&str; 25] = [
+const NOT_RECORDED: [&str; 26] = [
     "port",
     "quic-port",
     "fingerprint",
@@ -248,6 +251,7 @@ const NOT_RECORDED: [&str; 25] = [
     "retry-invalid",
     "resume",
     "shard",
+    "record",
     "out",
     "json",
     "json-stream",

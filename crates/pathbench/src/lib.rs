@@ -101,6 +101,7 @@ fn dispatch(command: Command, given: Map<String, Value>, clock: &SharedClock) ->
         Command::Lab(LabCommand::List) => lab::keep::list(),
         Command::Lab(LabCommand::Show { name }) => lab::show(&name),
         Command::Lab(LabCommand::Import(args)) => lab::import(&args),
+        Command::Lab(LabCommand::ImportTrace(args)) => lab::import_trace::import_trace(&args),
         Command::Lab(LabCommand::Check { scenario }) => lab::check(&scenario),
         Command::Test(args) => test::test(&args, given, clock),
         Command::Roam(args) => roam::roam(&args, given, clock),

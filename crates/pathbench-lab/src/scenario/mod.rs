@@ -19,6 +19,7 @@ mod naming;
 mod node;
 mod parameters;
 mod plan;
+mod recorded;
 mod section;
 mod timeline;
 mod topology;
@@ -36,6 +37,7 @@ pub use plan::{
     Node, NodeRole, PathChange, PatternPlan, QuicPlan, RoutePlan, RulesChange, RunPlan, ScenarioPlan,
     SocketPlan, ThroughputPlan, TopologyPlan, VariantPlan, icmp_in_words,
 };
+pub use recorded::{RecordedLine, RecordedLines, RecordedTraffic, recorded_scenario};
 
 use expect::Vocabulary;
 use matrix::MatrixCell;

@@ -3,10 +3,10 @@
 use super::mistake::{At, Fault};
 use super::section::ScenarioSection;
 use super::tree::{Item, TomlValue as Written};
-use pathbench_link::trace::{self, MAX_BYTES, RateFormat, TraceError};
+use pathbench_link::trace::{self, MAX_BYTES, RateUnit, TraceError, TraceFormat, TraceOptions};
 use pathbench_link::{
     Discipline, Engines, Field, JitterDistribution, LinkChange, LinkModel, LinkParameter, LossModel,
-    PARAMETERS, ParameterKind, QueueIsolation, RateModel, RateSchedule, ScheduleEnd, TraceOf, Value, overlay,
+    PARAMETERS, ParameterKind, QueueIsolation, RateSchedule, ScheduleEnd, TraceOf, Value, overlay, parameter,
     queue_bytes,
 };
 use pathbench_record::file;
@@ -58,6 +58,14 @@ pub(super) fn directions(
     directions
 }
 
+/// Parameters of the readers of traces, and the trace.
+const TRACE_READERS: [(&str, &str); 4] = [
+    ("rate_trace_format", "rate_trace"),
+    ("rate_trace_unit", "rate_trace"),
+    ("delay_trace_format", "delay_trace"),
+    ("loss_trace_format", "loss_trace"),
+];
+
 /// The parameters given in `section`, among the parameters for which `takes` is true.
 pub(super) fn read(section: &ScenarioSection<'_>, takes: impl Fn(&LinkParameter) -> bool) -> GivenParameters {
     let mut read = GivenParameters::default();
@@ -73,11 +81,11 @@ pub(super) fn read(section: &ScenarioSection<'_>, takes: impl Fn(&LinkParameter)
             parameter.give(&value, &mut read.change, &mut read.json);
         }
     }
-    if given.iter().any(|parameter| parameter.key == "rate_trace_format")
-        && given.iter().all(|parameter| parameter.key != "rate_trace")
-    {
-        let remedy = "add rate_trace = \"FILE\", or remove it";
-        section.wrong("rate_trace_format", "there is no trace", remedy);
+    for (reader, trace) in TRACE_READERS {
+        let is_given = |key: &str| given.iter().any(|parameter| parameter.key == key);
+        if is_given(reader) && !is_given(trace) {
+            section.wrong(reader, "there is no trace", format!("add {trace} = \"FILE\", or remove it"));
+        }
     }
     check_bursts(section, &read.change);
     read
@@ -198,15 +206,13 @@ fn step(item: &Item) -> Result<(Duration, u64), Fault> {
 fn trace(section: &ScenarioSection<'_>, key: &str, of: TraceOf) -> Option<Value> {
     let name = section.text(key, "walk.trace")?.to_owned();
     let (path, bytes) = read_file(section, key, &name)?;
+    let options = trace_options(section, of);
     let value: Result<Value, TraceError> = match of {
-        TraceOf::Rate => {
-            let known = RateFormat::ALL.map(|format| (format.name(), Some(format)));
-            let formats: Vec<_> = std::iter::once(("auto", None)).chain(known).collect();
-            let format = section.choice("rate_trace_format", &formats).flatten();
-            trace::rate(&bytes, format).map(|rate| Value::RateTrace(name, rate))
+        TraceOf::Rate => trace::rate(&bytes, &options).map(|rate| Value::RateTrace(name, rate)),
+        TraceOf::Delay => {
+            trace::delay(&bytes, &options).map(|delays| Value::DelayTrace(name, Arc::new(delays)))
         }
-        TraceOf::Delay => trace::delay(&bytes).map(|delays| Value::DelayTrace(name, Arc::new(delays))),
-        TraceOf::Loss => trace::loss(&bytes).map(|losses| Value::LossTrace(name, Arc::new(losses))),
+        TraceOf::Loss => trace::loss(&bytes, &options).map(|losses| Value::LossTrace(name, Arc::new(losses))),
     };
     value
         .map_err(|error| {
@@ -214,6 +220,28 @@ fn trace(section: &ScenarioSection<'_>, key: &str, of: TraceOf) -> Option<Value>
             section.wrong(key, problem, "docs/presets.md has the formats");
         })
         .ok()
+}
+
+/// The format and unit that the scenario gives for a trace.
+fn trace_options(section: &ScenarioSection<'_>, of: TraceOf) -> TraceOptions {
+    let (format, unit) = match of {
+        TraceOf::Rate => ("rate_trace_format", Some("rate_trace_unit")),
+        TraceOf::Delay => ("delay_trace_format", None),
+        TraceOf::Loss => ("loss_trace_format", None),
+    };
+    let choice = |key: &str| match parameter(key)?.kind {
+        ParameterKind::Choice(names) => {
+            let known: Vec<(&str, &'static str)> = names.iter().map(|name| (*name, *name)).collect();
+            section.choice(key, &known)
+        }
+        _ => None,
+    };
+    let unit = unit.and_then(choice);
+    TraceOptions {
+        format: choice(format).and_then(TraceFormat::from_name),
+        unit: RateUnit::ALL.into_iter().find(|known| Some(known.name()) == unit),
+        ..TraceOptions::default()
+    }
 }
 
 fn read_file(section: &ScenarioSection<'_>, key: &str, name: &str) -> Option<(PathBuf, Vec<u8>)> {

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 /// The details of an event on a path with a hop.
 fn detail(event: &str) -> Map<String, Value> {
     let directory = tempfile::tempdir().unwrap();
-    std::fs::write(directory.path().join("trace"), "0,1000000\n1,2000000\n").unwrap();
+    std::fs::write(directory.path().join("trace"), "second,bytes_per_second\n0,1000000\n1,2000000\n").unwrap();
     std::fs::write(directory.path().join("shares"), "0,0.01\n1,0.02\n").unwrap();
     let text = format!(
         "name = \"t\"\n[[path]]\nname = \"eth\"\nrate = \"10mbit\"\ndelay = \"50ms\"\n\

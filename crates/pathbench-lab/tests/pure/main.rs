@@ -19,6 +19,7 @@ mod hops;
 mod messages;
 mod mistakes;
 mod order;
+mod recorded;
 mod robustness;
 mod shipped;
 mod topology;

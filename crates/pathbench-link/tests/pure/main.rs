@@ -2,6 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
+#[path = "../../fuzz/bodies/mod.rs"]
+mod bodies;
+mod fuzz_bodies;
+mod imports;
 mod model;
 mod specification;
 mod traces;

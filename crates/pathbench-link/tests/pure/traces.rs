@@ -1,13 +1,17 @@
 //! Traces of measured links: their schedules, and the errors of invalid files.
 
 use pathbench_link::RateModel;
-use pathbench_link::trace::{self, RateFormat, TraceError};
+use pathbench_link::trace::{self, TraceError, TraceFormat, TraceOptions};
 use pathbench_link::{ScheduleEnd, Steps};
 use proptest::prelude::*;
 use std::time::Duration;
 
 fn ms(value: u64) -> Duration {
     Duration::from_millis(value)
+}
+
+fn auto() -> TraceOptions {
+    TraceOptions::default()
 }
 
 #[test]
@@ -50,14 +54,14 @@ fn tables_are_read_with_and_without_a_header() {
 
 #[test]
 fn the_first_value_of_a_table_holds_from_zero_and_the_last_as_long_as_the_one_before() {
-    let schedule = trace::delay(b"1,20\n2,30.25\n").unwrap();
+    let schedule = trace::delay(b"1,20\n2,30.25\n", &auto()).unwrap();
     let steps = vec![(ms(0), ms(20)), (ms(2_000), Duration::from_micros(30_250))];
     assert_eq!(schedule, Steps { steps, end: ScheduleEnd::Repeat(ms(3_000)) });
 }
 
 #[test]
 fn loss_is_a_probability_or_a_percentage() {
-    let schedule = trace::loss(b"second,loss\n0,0\n1,0.5\n2,2.5%\n3,100 %\n").unwrap();
+    let schedule = trace::loss(b"second,loss\n0,0\n1,0.5\n2,2.5%\n3,100 %\n", &auto()).unwrap();
     let values: Vec<f64> = schedule.steps.iter().map(|step| step.1).collect();
     assert_eq!(values, [0.0, 0.5, 0.025, 1.0]);
     assert!((schedule.mean_loss().unwrap() - 0.38125).abs() < 1e-12);
@@ -72,29 +76,31 @@ fn one_line_holds_for_ever() {
 }
 
 #[test]
-fn the_content_decides_the_format() {
+fn the_content_decides_the_format_of_a_rate() {
     let table = [
-        ("12\n13\n", RateFormat::Mahimahi),
-        ("0 21 0 0 1\n", RateFormat::CellReplay),
-        ("# a walk\nsecond,bytes_per_second\n0,1\n", RateFormat::BytesPerSecond),
-        ("0,1\n", RateFormat::BytesPerSecond),
+        ("12\n13\n", TraceFormat::Mahimahi),
+        ("0 21 0 0 1\n", TraceFormat::CellReplay),
+        ("# a walk\nsecond,bytes_per_second\n0,1\n", TraceFormat::Csv),
+        ("time_s;bw (Mbit/s)\n0;1\n", TraceFormat::Csv),
+        ("0.5\t3.5\n1.0\t2\n", TraceFormat::Pensieve),
+        ("{\"uplink\":{\"trace_pattern\":[{\"duration\":1,\"capacity\":1}]}}", TraceFormat::AlphaRtc),
     ];
     for (text, format) in table {
-        assert_eq!(RateFormat::detect(text.as_bytes()), Ok(format), "{text:?}");
-        assert!(trace::rate(text.as_bytes(), None).is_ok(), "{text:?}");
-        let named = RateFormat::ALL.into_iter().filter(|known| known.name() == format.name());
-        assert_eq!(named.collect::<Vec<_>>(), [format]);
+        assert_eq!(trace::detect_rate(text.as_bytes(), None), Ok(format), "{text:?}");
+        assert!(trace::rate(text.as_bytes(), &auto()).is_ok(), "{text:?}");
     }
-    assert!(RateFormat::ALL.iter().all(|format| format.name() != "Mahimahi"));
+    for format in TraceFormat::ALL {
+        assert_eq!(TraceFormat::from_name(format.name()), Some(format));
+    }
+    assert_eq!(TraceFormat::from_name("Mahimahi"), None);
 }
 
 #[test]
 fn a_format_given_by_name_overrides_detection() {
-    assert!(matches!(trace::rate(b"1\n2\n", Some(RateFormat::Mahimahi)), Ok(RateModel::Opportunities(_))));
-    assert!(matches!(
-        trace::rate(b"1\n2\n", Some(RateFormat::BytesPerSecond)),
-        Err(TraceError::Malformed { line: 1, .. })
-    ));
+    let read = |format| trace::rate(b"1\n2\n", &TraceOptions { format: Some(format), ..auto() });
+    assert!(matches!(read(TraceFormat::Mahimahi), Ok(RateModel::Opportunities(_))));
+    assert!(matches!(read(TraceFormat::BytesPerSecond), Err(TraceError::Malformed { line: 1, .. })));
+    assert!(matches!(read(TraceFormat::Ping), Err(TraceError::Lacks { .. })));
 }
 
 /// Format, text, parts of the message.
@@ -118,6 +124,7 @@ const MISTAKES: &[(&str, &[u8], &[&str])] = &[
     ("bytes", b"0,1\nsecond,bytes_per_second\n", &["line 2", "two numbers"]),
     ("bytes", b"0,1\n1,2,3\n", &["line 2", "`1,2,3`"]),
     ("bytes", b"0;1\n", &["line 1", "comma"]),
+    ("auto", b"0,11\n1,12\n", &["line 1", "Mbit/s or bytes per second", "rate_trace_unit", "\"mbit/s\"", "\"bytes/s\""]),
     ("bytes", b"0,1\n1,-2\n", &["line 2", "the rate is -2", "0 to"]),
     ("bytes", b"0,1\n1,inf\n", &["line 2", "`1,inf`"]),
     ("bytes", b"0,1\n1,1e300\n", &["line 2", "the rate"]),
@@ -128,11 +135,12 @@ const MISTAKES: &[(&str, &[u8], &[&str])] = &[
     ("bytes", b"1700000000,1\n", &["line 1", "the time"]),
     ("bytes", b"86400,1\n", &["line 1", "subtract the first one"]),
     ("loss", b"0,1.5\n", &["line 1", "the loss", "0 to 1"]),
-    ("loss", b"0\n1\n0\n", &["line 1", "`0`", "two numbers"]),
+    ("loss", b"0\n1\n0\n", &["leoreplayer", "loss"]),
     ("delay", b"0,70000\n", &["line 1", "the delay"]),
     ("auto", b"", &["file is empty"]),
-    ("auto", b"\n1 2\n", &["line 2", "mahimahi", "cellreplay", "bytes-per-second"]),
-    ("auto", b"{\"a\": 1}\n", &["line 1", "no known format"]),
+    ("auto", b"\nx y\n", &["line 2", "mahimahi", "cellreplay", "pensieve", "csv"]),
+    ("auto", b"{\"a\": 1}\n", &["alphartc", "upload"]),
+    ("auto", b"\x1f\x8b\x08", &["gunzip"]),
 ];
 
 fn read(format: &str, bytes: &[u8]) -> Result<(), TraceError> {
@@ -140,9 +148,9 @@ fn read(format: &str, bytes: &[u8]) -> Result<(), TraceError> {
         "mahimahi" => trace::mahimahi(bytes).map(drop),
         "cellreplay" => trace::cellreplay(bytes).map(drop),
         "bytes" => trace::bytes_per_second(bytes).map(drop),
-        "loss" => trace::loss(bytes).map(drop),
-        "delay" => trace::delay(bytes).map(drop),
-        _ => trace::rate(bytes, None).map(drop),
+        "loss" => trace::loss(bytes, &auto()).map(drop),
+        "delay" => trace::delay(bytes, &auto()).map(drop),
+        _ => trace::rate(bytes, &auto()).map(drop),
     }
 }
 
@@ -191,7 +199,7 @@ proptest! {
         let end = ["\n", "\r\n", "\r"][end];
         let text: String = at_ms.iter().flat_map(|at| [at.to_string(), end.to_owned()]).collect();
         prop_assert_eq!(&trace::mahimahi(text.as_bytes()).unwrap().at_ms, &at_ms);
-        prop_assert_eq!(RateFormat::detect(text.as_bytes()), Ok(RateFormat::Mahimahi));
+        prop_assert_eq!(trace::detect_rate(text.as_bytes(), None), Ok(TraceFormat::Mahimahi));
     }
 
     #[test]
@@ -224,7 +232,7 @@ proptest! {
             prop_assert!(schedule.trains.is_sorted_by_key(|train| train.at));
             prop_assert!(schedule.trains.iter().all(|train| train.opportunities.is_sorted()));
         }
-        if let Ok(schedule) = trace::loss(text.as_bytes()) {
+        if let Ok(schedule) = trace::loss(text.as_bytes(), &auto()) {
             prop_assert_eq!(schedule.steps[0].0, Duration::ZERO);
             prop_assert!(schedule.steps.is_sorted_by(|one, other| one.0 < other.0));
             if let ScheduleEnd::Repeat(period) = schedule.end {

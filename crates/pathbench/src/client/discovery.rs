@@ -110,6 +110,14 @@ impl Pinged {
     }
 }
 
+impl Reached {
+    /// The address for datagrams of this program's own protocols: that of QUIC, if it works.
+    pub(crate) fn udp_address(&self) -> Option<SocketAddr> {
+        let of_quic = [Transport::Quic, Transport::Mpquic].iter().find_map(|one| self.endpoints.get(one));
+        of_quic.or_else(|| self.endpoints.values().next()).copied()
+    }
+}
+
 impl<'a> Discovery<'a> {
     pub(crate) fn new(client: &'a TestClient, choice: &'a TransportChoice, stop: &'a AtomicBool) -> Self {
         Self { client, choice, stop, proven: RefCell::default(), silent: RefCell::default() }

@@ -18,12 +18,17 @@ use pathbench_record::sample::Side;
 use pathbench_record::text::duration;
 use pathbench_record::time::{Clock, SharedClock, Timestamp, WallClock};
 use pathbench_record::transport::{Transport, TransportLabel};
-use pathbench_traffic::client::{ClientError, ClientOutcome, ClientPlan, Unobserved, run_client};
+use pathbench_traffic::client::{
+    ClientError, ClientOutcome, ClientPlan, Progress as Transferred, Unobserved, fetch_record, run_client,
+};
+use pathbench_traffic::protocol::RefusalCode;
 use pathbench_transport::{LocalPath, QuicOptions, Security, SocketOptions, Trust};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
+use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, OnceLock};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 pub(crate) mod discovery;
@@ -32,6 +37,9 @@ pub(crate) mod network;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// A run without progress for this long ends as not completed.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// The maximum wait for a busy server, and the wait if the server gives no time to retry.
+const LONGEST_BUSY_WAIT: Duration = Duration::from_secs(30);
+const BUSY_WAIT: Duration = Duration::from_secs(2);
 const CLOCK_BYTES: u64 = 1000;
 const CLOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -372,5 +380,34 @@ impl TestEvidence<'_> {
         });
         assembled.record.notes.extend(note.flatten());
         (assembled, first_due)
+    }
+}
+
+/// Starts the test on a separate thread, which ends with the result.
+pub(crate) fn start_test(client: &TestClient, plan: ClientPlan) -> (Receiver<Transferred>, JoinHandle<ClientOutcome>) {
+    let (sender, transferred) = channel();
+    let clock = client.clock.clone();
+    let test = thread::spawn(move || {
+        let mut outcome = run_client(&plan, &clock, &sender);
+        // If the test's connection could not carry the record, another connection may.
+        if outcome.server.is_none() && !outcome.client.streams.is_empty() {
+            match fetch_record(&plan, true, &outcome.client, &clock) {
+                Ok(record) => outcome.server = Some(record),
+                Err(failure) => outcome.report_fetch(&failure),
+            }
+        }
+        outcome
+    });
+    (transferred, test)
+}
+
+/// Time to wait if the server was busy.
+pub(crate) fn busy_wait(outcome: &ClientOutcome) -> Option<Duration> {
+    match &outcome.error {
+        Some(ClientError::Refused { code: RefusalCode::Busy, retry_after_ms, .. }) => {
+            let wait = retry_after_ms.map_or(BUSY_WAIT, Duration::from_millis);
+            Some(wait.min(LONGEST_BUSY_WAIT))
+        }
+        _ => None,
     }
 }

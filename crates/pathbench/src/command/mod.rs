@@ -4,6 +4,7 @@ pub(crate) mod check;
 pub(crate) mod collect;
 pub(crate) mod lab;
 pub(crate) mod mtu;
+pub(crate) mod record;
 pub(crate) mod report;
 pub(crate) mod roam;
 pub(crate) mod run;

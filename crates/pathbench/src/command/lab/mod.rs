@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub(crate) mod control;
+pub(crate) mod import_trace;
 pub(crate) mod keep;
 pub(crate) mod run;
 pub(crate) mod submitted;

@@ -11,6 +11,7 @@ pub(crate) use plan::RoamArgs;
 
 use crate::client::discovery::Reached;
 use crate::client::{Clocks, TestClient, counters_since, network};
+use crate::command::record;
 use crate::session::MeasurementSession;
 use pathbench_analysis::assembly::ClientPath;
 use pathbench_host::counters::KernelCounters;
@@ -36,6 +37,7 @@ pub(crate) fn roam(
     clock: &SharedClock,
 ) -> Result<Exit, Failure> {
     let (plan, servers) = plan(args)?;
+    record::require_new(args.record.as_deref())?;
     let client = TestClient::new(&args.server, plan.scheduler.clone(), None, clock);
     let submitter = args.submit.submitter(clock)?;
     let mut session = MeasurementSession::begin("roam", &args.output, args.tui, args.seed, options, clock);
@@ -84,11 +86,17 @@ impl Job<'_> {
             let after = live::clock(at.duration_since(recorder.begun));
             document.summary.notes.push(format!("{}, after {after}", end.words()));
         }
+        let recorded = self.args.record.as_deref().map_or(Ok(()), |file| {
+            let (server, started) = (reached.server.to_string(), document.host.started.clone());
+            let line = record::record_roam(file, &server, &started, &paths, &recorder.probe_lines)?;
+            document.summary.notes.push(line);
+            Ok(())
+        });
         recorder
             .write_runs(&mut clocks, counters.as_ref(), &mut writer, document)
             .map_err(Failure::failed)?;
         writer.finish(document).map_err(Failure::failed)?;
-        Ok(self.multipath_verdict(document).unwrap_or(verdict))
+        recorded.map(|()| self.multipath_verdict(document).unwrap_or(verdict))
     }
 
     /// The paths to the server, with the backup paths among them.

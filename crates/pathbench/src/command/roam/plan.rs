@@ -12,6 +12,7 @@ use pathbench_record::connection::Scheduler;
 use pathbench_record::pattern::{InteractiveParameters, PatternParameters};
 use pathbench_record::transport::Transport;
 use pathbench_record::units::Span;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -65,6 +66,9 @@ pub(crate) struct RoamArgs {
     /// Seed of the order in which the transports start [default: a random one, which the result names]
     #[arg(long, value_name = "N")]
     pub(super) seed: Option<u64>,
+    /// Write the measured lines as a scenario into this new file, which `pathbench lab run` runs
+    #[arg(long, value_name = "FILE.toml")]
+    pub(super) record: Option<PathBuf>,
     /// Show the measurement on the terminal: rates of the paths, delays, events, runs; `?` lists the keys
     #[arg(long, conflicts_with = "json_stream")]
     pub(super) tui: bool,

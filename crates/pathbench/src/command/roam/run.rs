@@ -113,9 +113,7 @@ impl Roam<'_> {
     }
 
     fn probe_plan(&self, paths: &[ClientPath]) -> Option<ProbePlan> {
-        let endpoints = &self.reached.endpoints;
-        let of_quic = [Transport::Quic, Transport::Mpquic].iter().find_map(|one| endpoints.get(one));
-        let server = *of_quic.or_else(|| endpoints.values().next())?;
+        let server = self.reached.udp_address()?;
         // The address of the interface may change.
         let path = |path: &ClientPath| UdpPath { interface: Some(path.interface.clone()), local: None };
         Some(ProbePlan {
@@ -141,7 +139,7 @@ pub(super) struct RoamRecorder<'a> {
     witness: InterfaceWitness,
     paths: Vec<ClientPath>,
     probes: Vec<ProbeFigures>,
-    probe_lines: Vec<ProbeLine>,
+    pub(super) probe_lines: Vec<ProbeLine>,
     probes_written: usize,
     detector: Option<LossDetector>,
     pub(super) begun: Timestamp,

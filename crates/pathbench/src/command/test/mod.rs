@@ -9,6 +9,7 @@ pub(crate) use plan::TestArgs;
 
 use crate::client::discovery::Reached;
 use crate::client::{TestClient, network};
+use crate::command::record::{self, LineRecorder};
 use crate::session::MeasurementSession;
 use crate::study;
 use crate::study::StudyArgs;
@@ -38,13 +39,14 @@ pub(crate) fn test(
     clock: &SharedClock,
 ) -> Result<Exit, Failure> {
     let (plan, servers) = plan(args)?;
+    record::require_new(args.record.as_deref())?;
     let client =
         TestClient::new(&args.server, plan.scheduler.clone(), args.traffic.congestion.clone(), clock);
     let submitter = args.submit.submitter(clock)?;
     let mut session =
         MeasurementSession::begin("test", &args.output, args.tui, args.traffic.seed, options, clock);
     session.submitter = submitter;
-    let measured = measure(&plan, &args.study, &client, servers, &mut session);
+    let measured = measure(&plan, args, &client, servers, &mut session);
     session.finish(measured)
 }
 
@@ -61,12 +63,12 @@ pub(crate) fn plan(args: &TestArgs) -> Result<(SuitePlan, Vec<ServerName>), Fail
 
 fn measure(
     plan: &SuitePlan,
-    study: &StudyArgs,
+    args: &TestArgs,
     client: &TestClient,
     servers: Vec<ServerName>,
     session: &mut MeasurementSession,
 ) -> Result<Exit, Failure> {
-    let begun = client.clock.now();
+    let (begun, study) = (client.clock.now(), &args.study);
     let (mut writer, found) = match session.open_study(study.resume.as_deref())? {
         Resumed::Finished(found) => return all_made(plan, study, *found, session),
         Resumed::Unfinished(writer, found) => (writer, found),
@@ -91,8 +93,32 @@ fn measure(
     let ending = StoppingRule::new(begun, study.time_limit.map(|limit| limit.0), study.until_ci);
     let suite = TestSuite::new(client, plan, &reached, &labels, paths.len(), &stop, ending)?;
     let ended = suite.run_all(session, &mut writer)?;
+    let recorded = match args.record.as_deref().filter(|_| !ended.by_user) {
+        Some(file) => record_lines(file, client, &reached, session),
+        None => Ok(()),
+    };
+    // The suite's result is complete without the recorded lines.
     writer.finish(&session.document).map_err(Failure::failed)?;
-    Ok(verdict(plan, &session.document, &ended))
+    recorded.map(|()| verdict(plan, &session.document, &ended))
+}
+
+/// Measures each path alone, and writes the scenario `file`.
+fn record_lines(
+    file: &Path,
+    client: &TestClient,
+    reached: &Reached,
+    session: &mut MeasurementSession,
+) -> Result<(), Failure> {
+    let address = reached.udp_address().ok_or_else(|| Failure::failed("no transport works"))?;
+    let mut paths = client.paths_to(address).map_err(Failure::failed)?;
+    paths.truncate(MOST_TEST_PATHS);
+    let recorder =
+        LineRecorder { client, reached, paths: &paths, stop: &session.stop, progress: &session.progress };
+    let recorded = recorder.record(&session.document.host.started)?;
+    let line = record::write(file, &recorded)?;
+    session.progress.line(&line);
+    session.document.summary.notes.push(line);
+    Ok(())
 }
 
 /// The seed of the study that this session continues, unless the user gave one.

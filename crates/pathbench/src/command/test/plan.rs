@@ -13,6 +13,7 @@ use pathbench_record::pattern::{
 };
 use pathbench_record::transport::Transport;
 use pathbench_record::units::{Size, Span};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Pings of one run: enough that one slow answer does not change the median.
@@ -37,6 +38,9 @@ pub(crate) struct TestArgs {
     pub(super) traffic: TrafficArgs,
     #[command(flatten)]
     pub(super) study: StudyArgs,
+    /// Write the measured lines as a scenario into this new file, which `pathbench lab run` runs
+    #[arg(long, value_name = "FILE.toml", conflicts_with_all = ["resume", "shard"])]
+    pub(super) record: Option<PathBuf>,
     /// Show the measurement on the terminal: rates of the paths, delays, events, runs; `?` lists the keys
     #[arg(long, conflicts_with = "json_stream")]
     pub(super) tui: bool,

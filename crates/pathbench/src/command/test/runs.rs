@@ -5,7 +5,7 @@ use super::labels::{expected_data, put_first};
 use super::plan::{SuitePattern, SuitePlan};
 use crate::client::discovery::Reached;
 use crate::client::network::{InterfaceWitness, NetworkMonitor};
-use crate::client::{Clocks, ServerTarget, TestClient, TestEvidence, counters_since};
+use crate::client::{Clocks, ServerTarget, TestClient, TestEvidence, busy_wait, counters_since, start_test};
 use crate::progress::{ProgressDisplay, RunProgress};
 use crate::session::MeasurementSession;
 use pathbench_analysis::assembly::{AssembledRun, ClientPath, Evidence, RunSetting};
@@ -21,15 +21,12 @@ use pathbench_record::live::LiveRunStart;
 use pathbench_record::network::{MOST_TEST_PATHS, ServerName};
 use pathbench_record::text::duration;
 use pathbench_record::transport::{Transport, TransportLabel};
-use pathbench_traffic::client::{
-    ClientError, ClientOutcome, ClientPlan, Progress as Transferred, fetch_record, run_client,
-};
+use pathbench_traffic::client::{ClientError, ClientOutcome, ClientPlan};
 use pathbench_traffic::protocol::RefusalCode;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::thread::{self, JoinHandle};
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
 /// Time of a run in addition to its traffic until one has been measured: connections, the exchange of records.
@@ -38,11 +35,8 @@ const OVERHEAD: Duration = Duration::from_millis(500);
 const UNKNOWN_DOWNLOAD: Duration = Duration::from_secs(3);
 /// Interval between polls of the network and of the user's interrupt.
 const TICK: Duration = Duration::from_millis(100);
-/// Attempts at a busy server, and the maximum wait between attempts.
+/// Attempts at a busy server.
 const BUSY_TRIES: u32 = 5;
-const LONGEST_BUSY_WAIT: Duration = Duration::from_secs(30);
-/// Wait if a busy server gives no time to retry.
-const BUSY_WAIT: Duration = Duration::from_secs(2);
 /// The suite gives up a transport after this many failures to connect in a row.
 const FAILURES: u32 = 2;
 
@@ -348,7 +342,7 @@ impl<'a> TestSuite<'a> {
         let mut reported = 0;
         let clock = &self.client.clock;
         for attempt in 1.. {
-            let (transferred, test) = start(self.client, plan.clone());
+            let (transferred, test) = start_test(self.client, plan.clone());
             let outcome = loop {
                 self.poll_network(progress);
                 if self.stop.load(Ordering::Relaxed) {
@@ -442,33 +436,4 @@ fn write(writer: &mut ResultWriter, run: &AssembledRun) -> Result<(), WriteError
     writer.append(&run.deliveries)?;
     writer.append(&run.messages)?;
     writer.append_run(&run.record)
-}
-
-/// Starts the test on a separate thread, which ends with the result.
-fn start(client: &TestClient, plan: ClientPlan) -> (Receiver<Transferred>, JoinHandle<ClientOutcome>) {
-    let (sender, transferred) = channel();
-    let clock = client.clock.clone();
-    let test = thread::spawn(move || {
-        let mut outcome = run_client(&plan, &clock, &sender);
-        // If the test's connection could not carry the record, another connection may.
-        if outcome.server.is_none() && !outcome.client.streams.is_empty() {
-            match fetch_record(&plan, true, &outcome.client, &clock) {
-                Ok(record) => outcome.server = Some(record),
-                Err(failure) => outcome.report_fetch(&failure),
-            }
-        }
-        outcome
-    });
-    (transferred, test)
-}
-
-/// Time to wait if the server was busy.
-fn busy_wait(outcome: &ClientOutcome) -> Option<Duration> {
-    match &outcome.error {
-        Some(ClientError::Refused { code: RefusalCode::Busy, retry_after_ms, .. }) => {
-            let wait = retry_after_ms.map_or(BUSY_WAIT, Duration::from_millis);
-            Some(wait.min(LONGEST_BUSY_WAIT))
-        }
-        _ => None,
-    }
 }

@@ -1,0 +1,220 @@
+//! Estimates of a line (an access network and the network behind it) from probes and transfers over it: rate, delay,
+//! jitter, loss, queue and MTU, for a scenario with the same line.
+
+use pathbench_record::direction::Direction;
+use pathbench_record::network::{AddressFamily, ETHERNET_HEADER_BYTES};
+use pathbench_record::statistics::{median, nearest_rank};
+
+/// TCP's header with timestamps (RFC 7323), which Linux sends by default.
+const TCP_HEADER_BYTES: u32 = 32;
+/// A queueing delay below this is the machines' own.
+pub const LEAST_QUEUE_MS: f64 = 2.0;
+/// Jitter below this is that of the hosts' timers.
+pub const LEAST_JITTER_MS: f64 = 0.3;
+/// Probes that an estimate of a delay needs.
+const FEWEST_PROBES: usize = 20;
+/// 97.5 % of a normal distribution: bounds of a 95 % interval.
+const Z: f64 = 1.959_964;
+
+/// A UDP probe of a path.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LineProbe {
+    /// Time of sending.
+    pub at_ms: f64,
+    /// `None`: lost.
+    pub rtt_ms: Option<f64>,
+}
+
+/// The packets of a loss estimate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LossBasis {
+    /// Round trips: a loss may be of either direction, so both get the same.
+    RoundTrips,
+    /// Datagrams of the one direction.
+    Datagrams,
+}
+
+/// The loss of one direction, with a 95 % interval.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LossEstimate {
+    pub sent: u64,
+    pub lost: u64,
+    pub basis: LossBasis,
+    pub loss: f64,
+    pub interval: [f64; 2],
+}
+
+impl LossEstimate {
+    /// `None` if nothing was sent.
+    pub fn from_counts(sent: u64, lost: u64, basis: LossBasis) -> Option<Self> {
+        if sent == 0 || lost > sent {
+            return None;
+        }
+        let one_direction = |share: f64| match basis {
+            LossBasis::RoundTrips => 1.0 - (1.0 - share).sqrt(),
+            LossBasis::Datagrams => share,
+        };
+        let interval = wilson_interval(sent, lost).map(one_direction);
+        Some(Self { sent, lost, basis, loss: one_direction(lost as f64 / sent as f64), interval })
+    }
+
+    /// Whether the interval is so wide that the loss may as well be half or double.
+    pub fn is_coarse(&self) -> bool {
+        self.lost > 0 && (self.interval[1] > 2.0 * self.loss || self.interval[0] < 0.5 * self.loss)
+    }
+}
+
+/// Wilson's score interval of a probability ("Probable inference", JASA 1927), 95 %.
+fn wilson_interval(trials: u64, successes: u64) -> [f64; 2] {
+    let (n, p) = (trials as f64, successes as f64 / trials as f64);
+    let (centre, scale) = (p + Z * Z / (2.0 * n), 1.0 + Z * Z / n);
+    let half = Z * (p * (1.0 - p) / n + Z * Z / (4.0 * n * n)).sqrt();
+    let low = if successes == 0 { 0.0 } else { ((centre - half) / scale).max(0.0) };
+    let high = if successes == trials { 1.0 } else { ((centre + half) / scale).min(1.0) };
+    [low, high]
+}
+
+/// A path without load.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct IdleEstimate {
+    pub probes: u64,
+    /// Smallest round-trip time.
+    pub base_rtt_ms: f64,
+    pub median_rtt_ms: f64,
+    /// Mean delay of one direction above the smallest: half of that of the round trip.
+    pub jitter_ms: f64,
+    pub loss: LossEstimate,
+}
+
+impl IdleEstimate {
+    /// `None` with fewer than 20 answered probes.
+    pub fn from_probes(probes: &[LineProbe]) -> Option<Self> {
+        let rtts = answered(probes, f64::NEG_INFINITY);
+        if rtts.len() < FEWEST_PROBES {
+            return None;
+        }
+        let base_rtt_ms = rtts.iter().copied().fold(f64::INFINITY, f64::min);
+        let mean_ms = rtts.iter().sum::<f64>() / rtts.len() as f64;
+        let (sent, answered) = (probes.len() as u64, rtts.len() as u64);
+        Some(Self {
+            probes: sent,
+            base_rtt_ms,
+            median_rtt_ms: median(&rtts)?,
+            jitter_ms: (mean_ms - base_rtt_ms) / 2.0,
+            loss: LossEstimate::from_counts(sent, sent - answered, LossBasis::RoundTrips)?,
+        })
+    }
+}
+
+fn answered(probes: &[LineProbe], from_ms: f64) -> Vec<f64> {
+    probes.iter().filter(|probe| probe.at_ms >= from_ms).filter_map(|probe| probe.rtt_ms).collect()
+}
+
+/// The queue in front of the bottleneck of one direction, from probes while TCP fills it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct QueueEstimate {
+    pub probes: u64,
+    /// High percentile of the round-trip time under load.
+    pub loaded_rtt_ms: f64,
+    /// Above the median without load.
+    pub queue_ms: f64,
+}
+
+impl QueueEstimate {
+    /// The percentile: TCP fills the queue before each loss, and single late probes are not the queue.
+    pub const PERCENTILE: f64 = 0.98;
+
+    /// From the probes that were sent at `from_ms` or later; `None` with fewer than 20 answered ones.
+    pub fn from_probes(idle: &IdleEstimate, probes: &[LineProbe], from_ms: f64) -> Option<Self> {
+        let rtts = answered(probes, from_ms);
+        if rtts.len() < FEWEST_PROBES {
+            return None;
+        }
+        let loaded_rtt_ms = nearest_rank(&rtts, Self::PERCENTILE)?;
+        let queue_ms = (loaded_rtt_ms - idle.median_rtt_ms).max(0.0);
+        Some(Self { probes: rtts.len() as u64, loaded_rtt_ms, queue_ms })
+    }
+
+    /// Whether the load filled a queue: otherwise something else limited TCP.
+    pub fn is_filled(&self) -> bool {
+        self.queue_ms >= LEAST_QUEUE_MS
+    }
+}
+
+/// The rate of one direction, from the goodput of TCP alone.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RateEstimate {
+    pub goodput_mbps: f64,
+    /// Of a full packet.
+    pub payload_bytes: u32,
+    /// With the Ethernet header, which the rate of a link counts.
+    pub frame_bytes: u32,
+    pub rate_bps: u64,
+}
+
+impl RateEstimate {
+    /// `None` without goodput.
+    pub fn from_goodput(goodput_mbps: f64, mtu_bytes: u32, family: AddressFamily) -> Option<Self> {
+        let ip_bytes = if family == AddressFamily::Ipv6 { 40 } else { 20 };
+        let payload_bytes = mtu_bytes.checked_sub(ip_bytes + TCP_HEADER_BYTES).filter(|bytes| *bytes > 0)?;
+        let frame_bytes = mtu_bytes + ETHERNET_HEADER_BYTES;
+        let rate_bps = (goodput_mbps * 1e6 * f64::from(frame_bytes) / f64::from(payload_bytes)).round();
+        let is_rate = rate_bps.is_finite() && rate_bps >= 1.0;
+        is_rate.then_some(Self { goodput_mbps, payload_bytes, frame_bytes, rate_bps: rate_bps as u64 })
+    }
+}
+
+/// A value, or why there is none.
+pub type Estimate<T> = Result<T, String>;
+
+/// One direction of a line.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DirectionEstimate {
+    pub rate: Estimate<RateEstimate>,
+    pub queue: Estimate<QueueEstimate>,
+    /// From datagrams of this direction; else the loss of the idle round trips counts.
+    pub loss: Option<LossEstimate>,
+}
+
+/// A line between this host and the server.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LineEstimate {
+    /// Name of the path.
+    pub name: String,
+    pub is_backup: bool,
+    pub idle: Estimate<IdleEstimate>,
+    pub mtu_bytes: Estimate<u32>,
+    pub upload: DirectionEstimate,
+    pub download: DirectionEstimate,
+    /// Bytes of a probe's frame.
+    pub probe_frame_bytes: u32,
+}
+
+impl LineEstimate {
+    pub const fn direction(&self, direction: Direction) -> &DirectionEstimate {
+        match direction {
+            Direction::Upload => &self.upload,
+            Direction::Download => &self.download,
+        }
+    }
+
+    /// The time that a probe takes on the line at its rates, both directions together: a link with these rates adds it.
+    pub fn transmission_ms(&self) -> f64 {
+        let of_direction = |direction: &DirectionEstimate| {
+            let rate = direction.rate.as_ref().ok().filter(|rate| rate.rate_bps > 0);
+            rate.map_or(0.0, |rate| f64::from(self.probe_frame_bytes) * 8e3 / rate.rate_bps as f64)
+        };
+        of_direction(&self.upload) + of_direction(&self.download)
+    }
+
+    /// Delay of one direction: half of the smallest round trip, less the transmission time of the probe.
+    pub fn delay_ms(&self) -> Option<f64> {
+        let idle = self.idle.as_ref().ok()?;
+        Some(((idle.base_rtt_ms - self.transmission_ms()) / 2.0).max(0.0))
+    }
+
+    /// The loss of one direction.
+    pub fn loss(&self, direction: Direction) -> Option<LossEstimate> {
+        self.direction(direction).loss.or_else(|| self.idle.as_ref().ok().map(|idle| idle.loss))
+    }
+}

@@ -1,0 +1,3 @@
+//! The bodies of the fuzz targets, which the tests run as well.
+
+pub(crate) mod traces;
