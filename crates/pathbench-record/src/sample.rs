@@ -173,11 +173,11 @@ path_figures! {
         /// (`tcpi_delivery_rate_app_limited`).
         pub application_limited: Option<bool>,
         /// The peer's receive window (`tcpi_snd_wnd`, Linux 5.4); of an mptcp subflow, that of the connection.
-        pub send_window_bytes: Option<u64>,
+        pub send_window_bytes: Option<u32>,
         /// The window for which this end's receive buffer is tuned (`tcpi_rcv_space`).
-        pub receive_space_bytes: Option<u64>,
+        pub receive_space_bytes: Option<u32>,
         /// Packets received out of order (`tcpi_rcv_ooopack`, Linux 5.4).
-        pub out_of_order_packets: Option<u64>,
+        pub out_of_order_packets: Option<u32>,
         /// Of the whole mptcp connection, the same for all its subflows: bytes that the application wrote and the peer
         /// has not acknowledged at the MPTCP level (`mptcpi_write_seq` − `mptcpi_snd_una`).
         pub connection_unacked_bytes: Option<u64>,
@@ -258,6 +258,11 @@ impl PathFigures {
             in_flight_bytes: 0,
             not_sent_bytes: 0,
             min_rtt_ms: either(self.min_rtt_ms, later.min_rtt_ms, f64::min),
+            out_of_order_packets: either(
+                self.out_of_order_packets,
+                later.out_of_order_packets,
+                u32::saturating_add,
+            ),
             closed_paths: Some(
                 self.closed_paths.unwrap_or(1).saturating_add(later.closed_paths.unwrap_or(1)),
             ),
@@ -275,7 +280,7 @@ impl PathFigures {
     }
 
     /// The counters of a path: those of all transports, and those of some.
-    const fn counters(&mut self) -> ([&mut u64; 5], [&mut Option<u64>; 11]) {
+    const fn counters(&mut self) -> ([&mut u64; 5], [&mut Option<u64>; 10]) {
         let always = [
             &mut self.bytes_sent,
             &mut self.bytes_acked,
@@ -294,7 +299,6 @@ impl PathFigures {
             &mut self.busy_us,
             &mut self.receive_window_limited_us,
             &mut self.send_buffer_limited_us,
-            &mut self.out_of_order_packets,
         ];
         (always, some)
     }

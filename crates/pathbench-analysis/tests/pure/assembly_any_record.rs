@@ -170,6 +170,8 @@ fn record(side: Side) -> impl Strategy<Value = EndRecord> {
             samples_thinned_by: span as u32,
             completed,
             errors: Vec::new(),
+            cpu: None,
+            tcp_buffers: None,
         },
     )
 }

@@ -2,7 +2,6 @@
 
 use super::counters::{Counters, JoinAttempt};
 use super::hops::PathHops;
-use crate::buffers::BufferLimits;
 use pathbench_record::mptcp::remedy::PathManagerState;
 use pathbench_record::network::AddressFamily;
 use pathbench_record::sample::PathState;
