@@ -211,6 +211,7 @@ pub(crate) fn setting(parameters: PatternParameters) -> RunSetting {
         far_interfaces: Vec::new(),
         mptcp: None,
         scheduler: Scheduler::default(),
+        shapers: Vec::new(),
     }
 }
 
