@@ -7,6 +7,7 @@ pub mod attribution;
 pub mod binning;
 pub mod comparison;
 pub mod diagnosis;
+pub mod limits;
 pub mod metrics;
 pub mod line;
 pub mod mptcp_setup;

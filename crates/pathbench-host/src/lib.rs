@@ -39,5 +39,6 @@ mod source_route;
 mod syscall;
 pub mod sysctl;
 pub mod systemd;
+pub mod thread_time;
 pub mod tun;
 pub mod wifi;

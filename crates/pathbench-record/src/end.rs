@@ -4,6 +4,7 @@ use crate::connection::{InForce, MptcpFigures, Negotiation, PathEvent};
 use crate::delivery::DeliverySeries;
 use crate::direction::Direction;
 use crate::pattern::PatternParameters;
+use crate::resource::{BufferLimits, CpuUse};
 use crate::sample::{PathFigures, Side};
 use crate::time::Timestamp;
 use crate::transport::Transport;
@@ -104,6 +105,10 @@ pub struct EndRecord {
     /// Whether every stream completed and both ends agree on every byte.
     pub completed: bool,
     pub errors: Vec<String>,
+    /// CPU time of the threads of the test's data phase; absent where the kernel does not report it.
+    pub cpu: Option<CpuUse>,
+    /// Limits of TCP's buffers in this end's network namespace; absent for quic and mpquic.
+    pub tcp_buffers: Option<BufferLimits>,
 }
 
 /// One connection of a test, at its end.
@@ -223,6 +228,10 @@ impl EndRecord {
             all.completed &= part.completed;
             all.mptcp_counters =
                 all.mptcp_counters.zip(part.mptcp_counters).map(|(all, part)| latest(all, &part));
+            all.cpu = match (all.cpu, part.cpu) {
+                (Some(all), Some(part)) => Some(all.and(part)),
+                (one, other) => one.or(other),
+            };
             // The test is complete with its last stream.
             all.fct = all.fct.zip(part.fct).map(|(all, part)| all.max(part));
             all.messages.extend(part.messages);

@@ -161,6 +161,28 @@ path_figures! {
         pub since_last_received_ms: u64,
         /// Number of closed paths between the same two hosts whose counters are summed here. Absent for a single path.
         pub closed_paths: Option<u32>,
+        /// Time in which data waited for its acknowledgement or to be sent (`tcpi_busy_time`), the two times below
+        /// included. Absent for quic and mpquic.
+        pub busy_us: Option<u64>,
+        /// Of `busy_us`, the time in which the peer's receive window held data back (`tcpi_rwnd_limited`). A subflow of
+        /// mptcp waits for the window of the connection without being busy.
+        pub receive_window_limited_us: Option<u64>,
+        /// Of `busy_us`, the time in which the send buffer was full of sent data (`tcpi_sndbuf_limited`).
+        pub send_buffer_limited_us: Option<u64>,
+        /// Whether the application's lack of data limited the latest delivery-rate estimate
+        /// (`tcpi_delivery_rate_app_limited`).
+        pub application_limited: Option<bool>,
+        /// The peer's receive window (`tcpi_snd_wnd`, Linux 5.4); of an mptcp subflow, that of the connection.
+        pub send_window_bytes: Option<u32>,
+        /// The window for which this end's receive buffer is tuned (`tcpi_rcv_space`).
+        pub receive_space_bytes: Option<u32>,
+        /// Packets received out of order (`tcpi_rcv_ooopack`, Linux 5.4).
+        pub out_of_order_packets: Option<u32>,
+        /// Of the whole mptcp connection, the same for all its subflows: bytes that the application wrote and the peer
+        /// has not acknowledged at the MPTCP level (`mptcpi_write_seq` − `mptcpi_snd_una`).
+        pub connection_unacked_bytes: Option<u64>,
+        /// Of the whole mptcp connection: payload received in order at the MPTCP level (`mptcpi_bytes_received`, 6.5).
+        pub connection_received_bytes: Option<u64>,
     }
 }
 
@@ -202,6 +224,15 @@ impl PathFigures {
             since_last_sent_ms: 0,
             since_last_received_ms: 0,
             closed_paths: None,
+            busy_us: None,
+            receive_window_limited_us: None,
+            send_buffer_limited_us: None,
+            application_limited: None,
+            send_window_bytes: None,
+            receive_space_bytes: None,
+            out_of_order_packets: None,
+            connection_unacked_bytes: None,
+            connection_received_bytes: None,
         }
     }
 
@@ -227,6 +258,11 @@ impl PathFigures {
             in_flight_bytes: 0,
             not_sent_bytes: 0,
             min_rtt_ms: either(self.min_rtt_ms, later.min_rtt_ms, f64::min),
+            out_of_order_packets: either(
+                self.out_of_order_packets,
+                later.out_of_order_packets,
+                u32::saturating_add,
+            ),
             closed_paths: Some(
                 self.closed_paths.unwrap_or(1).saturating_add(later.closed_paths.unwrap_or(1)),
             ),
@@ -244,7 +280,7 @@ impl PathFigures {
     }
 
     /// The counters of a path: those of all transports, and those of some.
-    const fn counters(&mut self) -> ([&mut u64; 5], [&mut Option<u64>; 7]) {
+    const fn counters(&mut self) -> ([&mut u64; 5], [&mut Option<u64>; 10]) {
         let always = [
             &mut self.bytes_sent,
             &mut self.bytes_acked,
@@ -260,6 +296,9 @@ impl PathFigures {
             &mut self.lost_bytes,
             &mut self.mtu_probes,
             &mut self.black_holes,
+            &mut self.busy_us,
+            &mut self.receive_window_limited_us,
+            &mut self.send_buffer_limited_us,
         ];
         (always, some)
     }

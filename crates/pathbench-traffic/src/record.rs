@@ -6,6 +6,7 @@ use pathbench_record::delivery::{BIN, DeliverySeries};
 use pathbench_record::direction::Direction;
 use pathbench_record::end::{EndRecord, MAX_RECORD_BYTES, MPTCP_COUNTERS, MessageRecord, StreamRecord};
 use pathbench_record::pattern::PatternParameters;
+use pathbench_record::resource::ThreadUse;
 use pathbench_record::sample::{PathFigures, Side};
 use pathbench_record::text::is_deceptive;
 use pathbench_record::time::Timestamp;
@@ -123,6 +124,7 @@ pub fn check_peer(own: &EndRecord, peer: &EndRecord, now: Timestamp) -> Result<(
     bounds.samples()?;
     bounds.path_events()?;
     bounds.mptcp_counters()?;
+    bounds.resources()?;
     at_most("errors.length", peer.errors.len(), peer.streams.len())?;
     peer.errors.iter().enumerate().try_for_each(|(index, error)| text(format_args!("errors[{index}]"), error))
 }
@@ -286,6 +288,15 @@ impl Bounds<'_> {
         Ok(())
     }
 
+    fn resources(&self) -> Result<(), InvalidRecord> {
+        if let Some(cpu) = &self.peer.cpu {
+            let ThreadUse { ran_us, waited_us, measured_us } = cpu.busiest;
+            [cpu.ran_us, ran_us, waited_us, measured_us].into_iter().try_for_each(|us| at_most("cpu", us, MOST_BYTES))?;
+        }
+        let limits = self.peer.tcp_buffers.iter().flat_map(|limits| limits.receive.into_iter().chain(limits.send));
+        limits.into_iter().try_for_each(|bytes| at_most("tcp_buffers", bytes, MOST_BYTES))
+    }
+
     fn path_events(&self) -> Result<(), InvalidRecord> {
         let events = &self.peer.path_events;
         at_most("path_events.length", events.len(), MOST_PATHS)?;
@@ -316,6 +327,13 @@ impl Bounds<'_> {
 /// Checks that the times of a path's figures are finite and not negative, and the name of its interface.
 fn check_figures(field: &str, figures: &PathFigures) -> Result<(), InvalidRecord> {
     text(field, figures.interface.as_deref().unwrap_or_default())?;
+    let counters = [
+        figures.busy_us,
+        figures.receive_window_limited_us,
+        figures.send_buffer_limited_us,
+        figures.connection_received_bytes,
+    ];
+    counters.into_iter().flatten().try_for_each(|value| at_most(field, value, MOST_BYTES))?;
     let PathFigures { srtt_ms, rttvar_ms, min_rtt_ms, rto_ms, .. } = *figures;
     [srtt_ms, rttvar_ms, min_rtt_ms.unwrap_or_default(), rto_ms].into_iter().try_for_each(|ms| {
         let found = format_args!("{ms} ms in one of its times");

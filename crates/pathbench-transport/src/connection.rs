@@ -2,11 +2,13 @@
 
 use crate::error::{ReceiveError, SendError};
 use crate::quic::stream::{QuicStream, QuicTelemetry};
+use crate::resource::ThreadMeter;
 use crate::sealed::SealedBytes;
 use crate::socket::ConnectedSocket;
 use crate::telemetry::{ConnectionSnapshot, SocketTelemetry, TelemetryError, TelemetrySource};
 use crate::tls::socket::StreamSocket;
 use pathbench_record::connection::{InForce, PathEvent};
+use pathbench_record::time::Timestamp;
 use pathbench_record::transport::Transport;
 use std::io;
 use std::net::SocketAddr;
@@ -184,6 +186,17 @@ impl Connection {
         match &self.carrier {
             Carrier::Socket(_) => Vec::new(),
             Carrier::Stream(stream) => stream.path_events(),
+        }
+    }
+
+    /// Begins to measure the thread that runs this QUIC connection, and at a server the other connections of its socket;
+    /// `None` for tcp and mptcp, which the kernel runs.
+    pub fn measure_driver(&self, now: Timestamp) -> Option<ThreadMeter> {
+        match &self.carrier {
+            Carrier::Socket(_) => None,
+            Carrier::Stream(stream) => {
+                ThreadMeter::with_thread(stream.driver()?, now)
+            }
         }
     }
 

@@ -15,6 +15,7 @@ mod ledger;
 mod listener;
 mod options;
 mod quic;
+pub mod resource;
 mod sampler;
 mod sealed;
 mod socket;

@@ -126,7 +126,15 @@ impl SocketTelemetry {
     }
 
     pub(crate) fn snapshot(&mut self) -> Result<ConnectionSnapshot, TelemetryError> {
-        let reading = self.read()?;
+        let mut reading = self.read()?;
+        if let Some(mptcp) = &reading.mptcp {
+            let unacked = mptcp.write_seq.zip(mptcp.snd_una);
+            for ObservedSubflow { figures, .. } in &mut reading.listed {
+                // Data sequence numbers wrap at 2^64 (RFC 8684, section 3.3.1).
+                figures.connection_unacked_bytes = unacked.map(|(next, first)| next.wrapping_sub(first));
+                figures.connection_received_bytes = mptcp.bytes_received;
+            }
+        }
         self.was_negotiated |= reading.multipath == Negotiation::Negotiated;
         let mut subflows = self.ledger.observe(reading.listed);
         if let Some(egress) = &mut self.egress {

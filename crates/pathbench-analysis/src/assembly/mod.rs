@@ -6,6 +6,7 @@ mod clock;
 mod evidence;
 mod failback;
 mod judgement;
+mod limits;
 mod lines;
 mod messages;
 mod opening;
@@ -82,7 +83,11 @@ fn record(
             connection.strays.iter().map(|stray| format!("{}; {}", stray.words(), stray.remedy_words()));
         notes.extend(words);
     }
+    let limits = run.limits(samples, analyses);
     RunRecord {
+        limited_by: limits.first().map(|first| first.kind.words().to_owned()),
+        limits,
+        cpu: run.cpu(),
         id: evidence.id.clone(),
         variant: setting.variant.clone(),
         transport: evidence.label.transport,

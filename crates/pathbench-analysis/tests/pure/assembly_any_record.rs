@@ -170,6 +170,8 @@ fn record(side: Side) -> impl Strategy<Value = EndRecord> {
             samples_thinned_by: span as u32,
             completed,
             errors: Vec::new(),
+            cpu: None,
+            tcp_buffers: None,
         },
     )
 }
@@ -209,6 +211,7 @@ pub(crate) fn setting(parameters: PatternParameters) -> RunSetting {
         far_interfaces: Vec::new(),
         mptcp: None,
         scheduler: Scheduler::default(),
+        shapers: Vec::new(),
     }
 }
 

@@ -41,6 +41,8 @@ fn record(side: Side, started: u64, ended: u64) -> EndRecord {
         samples_thinned_by: 1,
         completed: true,
         errors: Vec::new(),
+        cpu: None,
+        tcp_buffers: None,
     }
 }
 

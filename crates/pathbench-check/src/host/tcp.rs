@@ -1,6 +1,6 @@
 //! Congestion control, buffers and offloads.
 
-use crate::buffers::{BufferLimits, in_bytes, rate};
+use crate::buffers::{buffer_limits, in_bytes, rate};
 use crate::facts::HostFacts;
 use crate::finding::{Finding, FindingId};
 use pathbench_record::network::AddressFamily;
@@ -37,7 +37,7 @@ fn hardware_paths(facts: &HostFacts) -> BTreeSet<u32> {
 
 fn buffers(facts: &HostFacts) -> Finding {
     let id = FindingId::TcpBuffers;
-    let Some(limits) = BufferLimits::from_facts(facts) else {
+    let Some(limits) = buffer_limits(facts) else {
         return Finding::not_examined(id, "net.ipv4.tcp_rmem and tcp_wmem could not be read");
     };
     let found =

@@ -1,8 +1,9 @@
 //! This host's socket buffers beside the measured bandwidth-delay product of all paths to the server.
 
 use super::facts::{PathProbe, PathRates, ServerFacts};
-use crate::buffers::{BufferLimits, in_bytes, rate};
+use crate::buffers::{in_bytes, rate};
 use crate::finding::{Finding, FindingId};
+use pathbench_record::resource::BufferLimits;
 
 /// Measured rates are those of short transfers: the paths may be faster.
 const MARGIN: u64 = 2;

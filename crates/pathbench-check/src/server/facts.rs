@@ -2,9 +2,9 @@
 
 use super::counters::{Counters, JoinAttempt};
 use super::hops::PathHops;
-use crate::buffers::BufferLimits;
 use pathbench_record::mptcp::remedy::PathManagerState;
 use pathbench_record::network::AddressFamily;
+use pathbench_record::resource::BufferLimits;
 use pathbench_record::sample::PathState;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};

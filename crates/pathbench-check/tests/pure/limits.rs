@@ -2,7 +2,7 @@
 
 use crate::host::facts::{ETH0, healthy, set};
 use crate::server::{path, sound};
-use pathbench_check::buffers::BufferLimits;
+use pathbench_record::resource::BufferLimits;
 use pathbench_check::finding::{Finding, FindingId, Level};
 use pathbench_check::server::facts::{PathRates, ServerFacts};
 use pathbench_check::{host, server};

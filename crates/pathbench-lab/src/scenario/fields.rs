@@ -49,6 +49,10 @@ const FIELDS: &[(FieldKind, &str)] = &[
     (FieldKind::Number, "links.PATH.emulation.{forward,reverse}.{arq_retransmissions,largest_queue_bytes}"),
     (FieldKind::Number, "links.PATH.emulation.{forward,reverse}.lateness_ms.{p50,p90,p99,p999,max}"),
     (FieldKind::Counter, "counters.{client,server}.NAME"),
+    (FieldKind::Text, "limited_by"),
+    (FieldKind::Text, "limits.N.{direction,kind,side,path,because,remedy}"),
+    (FieldKind::Number, "limits.N.share"),
+    (FieldKind::Number, "cpu.{client,server}.{seconds,seconds_per_gb,busiest_ran,busiest_waited}"),
 ];
 
 fn spread(pattern: &str) -> Vec<String> {
@@ -72,7 +76,7 @@ pub(super) const PATTERNS: [&str; 6] =
     ["ping", "bulk", "throughput", "throughput-upload", "throughput-download", "interactive"];
 
 /// Prefixes of fields that only some patterns have, and these patterns.
-const OF_PATTERNS: [(&str, &[&str]); 13] = [
+const OF_PATTERNS: [(&str, &[&str]); 15] = [
     ("ping", &["ping"]),
     ("fct_ms", &["bulk"]),
     ("delay_ms", &["interactive"]),
@@ -86,6 +90,8 @@ const OF_PATTERNS: [(&str, &[&str]); 13] = [
     ("hung_ms", &TRANSFERS),
     ("impacts", &TRANSFERS),
     ("phases", &TRANSFERS),
+    ("limited_by", &TRANSFERS),
+    ("limits", &TRANSFERS),
 ];
 const TRANSFERS: [&str; 4] = ["bulk", "throughput", "throughput-upload", "throughput-download"];
 

@@ -236,6 +236,8 @@ fn setting_of(plan: &VariantPlan, pattern: &PatternPlan) -> RunSetting {
             .collect(),
         mptcp: mptcp(topology, &run.client, &run.server, run.family),
         scheduler: run.quic.scheduler.clone(),
+        // The links themselves have the shapers of a lab.
+        shapers: Vec::new(),
     }
 }
 

@@ -50,6 +50,8 @@ pub struct Gain {
     pub verdict: Option<Verdict>,
     /// Pairs that decide with a probability of 80 %; absent if the verdict is decided, or if 10 000 do not decide.
     pub pairs_needed: Option<u32>,
+    /// The limit that explains the rate of at least half of `runs`, as in `limited_by`; absent if the links do.
+    pub limited_by: Option<String>,
 }
 
 /// The longest stall after the disruptive events of a run.

@@ -7,6 +7,7 @@ mod comparison;
 mod failback;
 mod findings;
 mod headline;
+mod limits;
 mod link;
 mod load;
 mod mtu;
@@ -21,6 +22,7 @@ pub use findings::{
     PathDiagnosis, PingRecord, ProbeLine, ProbeRecord,
 };
 pub use headline::{Failover, Gain, Headline};
+pub use limits::{CpuRecord, LimitKind, LimitRecord};
 pub use link::{
     DirectionFigures, EmulatedDirection, EmulationRecord, LatenessRecord, LinkFigures, LinkMeasurement,
     LinkRecord, LinkSample, OneWayDelay, PacketSizes, RouterRecord, RunLink, Variant,
@@ -311,6 +313,16 @@ pub struct RunRecord {
     /// Remarks on this run for the reader, in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+    /// The limit at the head of `limits`, in words: `receive window`, `send buffer`, `congestion window` (the links),
+    /// `application`, `sender's CPU`, `receiver's CPU`, `head-of-line blocking`, `qdisc` or `shared bottleneck`. Absent
+    /// where the records do not decide it ([definition](metrics.md#limits)).
+    pub limited_by: Option<String>,
+    /// The limits of the rate: the one that explains it first, then by share; none for patterns of messages.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<LimitRecord>,
+    /// CPU time of the test: `client` or `server` → its threads; an end that does not report it is absent.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub cpu: BTreeMap<Side, CpuRecord>,
 }
 
 impl RunRecord {

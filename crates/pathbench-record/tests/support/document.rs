@@ -348,6 +348,7 @@ fn headline() -> Headline {
         ci95: Some([0.98, 1.16]),
         verdict: Some(Verdict::CannotTell),
         pairs_needed: Some(14),
+        limited_by: Some("receive window".to_owned()),
     };
     let failover = Failover {
         variant: map(&[("path.wlan.rate", json!("1gbit"))]),

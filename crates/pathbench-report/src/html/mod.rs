@@ -131,7 +131,7 @@ fn result(view: &View, panels: &Markup, figures: &[Figure], number: Option<usize
             @if let Some(record) = &document.mtu { (sections(mtu::sections(record))) }
             (panels)
             (drawn(figures))
-            (sections(findings::verdicts(view).into_iter().chain(findings::diagnoses(view))))
+            (sections(findings::verdicts(view).into_iter().chain(findings::diagnoses(view)).chain(findings::limits(view))))
             (sections(results::overview(view)))
             @if view.patterns().len() > 1 { p.muted { (results::meanings(view)) } }
             (sections(patterns().filter_map(|pattern| results::of_pattern(view, pattern))))

@@ -8,6 +8,7 @@ pub(crate) mod diagnosis;
 mod event;
 mod failback;
 pub(crate) mod headline;
+pub(crate) mod limit;
 mod mobility;
 pub(crate) mod path_mtu;
 mod reachability;

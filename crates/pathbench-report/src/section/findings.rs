@@ -2,7 +2,7 @@
 
 use super::content::{Block, Finding, Section, label_of};
 use crate::list::{distinct, grouped};
-use crate::narrative::{self, Tone, Verdict, diagnosis};
+use crate::narrative::{self, Tone, Verdict, diagnosis, limit};
 use crate::quantity::counted;
 use crate::view::{GroupView, View, variant_text};
 use pathbench_record::document::{Expectation, RunRecord, Variant};
@@ -71,6 +71,16 @@ pub(crate) fn diagnoses(view: &View) -> Option<Section> {
     });
     let findings = findings.collect();
     Section::of_findings("Paths that carried nothing", "for a second or more, and why", findings)
+}
+
+/// What limited the rate of each label, with the remedy; none where the links did.
+pub(crate) fn limits(view: &View) -> Option<Section> {
+    let findings = limit::of_view(view).into_iter().map(|(group, one)| {
+        let variant = variant_text(group.variant);
+        let variant = if variant.is_empty() { variant } else { format!(" ({variant})") };
+        Finding::new(Tone::Mixed, format!("{}{variant}:", label_of(group)), one.sentence())
+    });
+    Section::of_findings("What limited it", "", findings.collect())
 }
 
 pub(crate) fn notes(view: &View) -> Option<Section> {

@@ -29,6 +29,7 @@ pub(crate) fn measured(view: &View) -> impl Iterator<Item = Section> {
         paths::handovers(view),
         paths::carried(view, false),
         findings::diagnoses(view),
+        findings::limits(view),
     ];
     sections.into_iter().flatten()
 }

@@ -3,13 +3,14 @@
 
 use super::content::{Block, Cell, Finding, Items, Section};
 use super::paths::{Carried, path_columns};
-use crate::narrative::{self, Tone, claim, diagnosis};
+use crate::narrative::{self, Tone, claim, diagnosis, limit};
 use crate::pattern::bound_mark;
-use crate::quantity::{Unit, duration, rate};
+use crate::quantity::{Unit, duration, percent, rate};
 use crate::view::{View, value_text, variant_text};
 use pathbench_record::document::{DelayRecord, DirectionRecord, FailbackAbsence, OpeningOutcome, RunRecord};
 use pathbench_record::event::{Event, EventSource};
 use pathbench_record::sample::Side;
+use pathbench_record::text::three_digits;
 use serde_json::{Map, Value as Json};
 use std::collections::BTreeSet;
 
@@ -121,6 +122,16 @@ fn findings(run: &RunRecord) -> Vec<Finding> {
         let remedy = if one.remedy.is_empty() { String::new() } else { format!(" Remedy: {}", one.remedy) };
         let subject = format!("{}{side}:", diagnosis::finding(one));
         Finding::new(tone, subject, sentence(&one.because) + &remedy)
+    }));
+    findings.extend(run.limits.iter().filter(|one| one.named).map(|one| {
+        Finding::new(Tone::Mixed, limit::title(one), limit::explanation(one))
+    }));
+    findings.extend(run.cpu.iter().map(|(side, cpu)| {
+        let per_gb =
+            cpu.seconds_per_gb.map_or(String::new(), |seconds| format!(", {} s per GB", three_digits(seconds)));
+        let end = if *side == Side::Client { "CPU of the client:" } else { "CPU of the server:" };
+        let busiest = percent(cpu.busiest_ran);
+        neutral(end, format!("{} s{per_gb}; its busiest thread ran {busiest} of the time", three_digits(cpu.seconds)))
     }));
     findings
 }

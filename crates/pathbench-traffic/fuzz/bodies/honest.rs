@@ -61,6 +61,8 @@ pub(crate) fn record_by_hand(test: TestId, parameters: PatternParameters, sent_b
         samples_thinned_by: 1,
         completed: false,
         errors: Vec::new(),
+        cpu: None,
+        tcp_buffers: None,
     }
 }
 

@@ -91,7 +91,7 @@ const PROCESS_BYTES: u64 = 48 * MIB;
 const CONNECTION_BYTES: u64 = (3 * 64 + 128 + 3 * 64 + 128) * KIB + QUIC_STREAM_BYTES;
 
 /// A sample of a path, as taken and as stored in the record.
-const FIGURE_BYTES: u64 = 2 * 512;
+const FIGURE_BYTES: u64 = 2 * 576;
 const _: () = assert!(2 * size_of::<PathSample>() <= FIGURE_BYTES as usize);
 // A snapshot counts as one figure, too.
 const _: () = assert!(2 * size_of::<(Timestamp, ConnectionSnapshot)>() <= FIGURE_BYTES as usize);

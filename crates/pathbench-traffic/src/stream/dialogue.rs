@@ -55,6 +55,7 @@ pub(super) fn interactive(
     let clock = channel.clock;
     stream.run_both(
         "requests",
+        clock,
         || send_requests(stream, core, clock, on_first_byte),
         || receive_replies(stream, core, channel),
     )?;

@@ -58,6 +58,8 @@ impl TestPlan {
             samples_thinned_by: 1,
             completed: false,
             errors: Vec::new(),
+            cpu: None,
+            tcp_buffers: None,
         }
     }
 

@@ -10,8 +10,10 @@ use crate::pacer::{Pacer, Pacers};
 use pathbench_record::delivery::DeliverySeries;
 use pathbench_record::end::{EndRecord, MAX_RECORD_BYTES, PathSample, StreamRecord};
 use pathbench_record::pattern::PatternParameters;
+use pathbench_record::resource::{BufferLimits, CpuUse, ThreadUse};
 use pathbench_record::sample::Side;
 use pathbench_record::time::{Clock, Timestamp};
+use pathbench_transport::resource::{ThreadMeter, buffer_limits};
 use pathbench_transport::{Connection, ConnectionSnapshot, ReceiveError, Sampler, contain_panic, lock};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -39,6 +41,9 @@ pub(crate) struct TestStream {
     /// Time at which all data was exchanged and confirmed.
     pub(super) confirmed: Mutex<Option<Timestamp>>,
     pub(super) failure: Mutex<Option<(String, Duration)>>,
+    /// The threads that have ended their part of the data phase.
+    threads: Mutex<Vec<ThreadUse>>,
+    tcp_buffers: Option<BufferLimits>,
 }
 
 impl TestStream {
@@ -73,6 +78,7 @@ impl TestStream {
         } else {
             None
         };
+        let tcp_buffers = if plan.transport.is_quic() { None } else { buffer_limits() };
         Ok(Self {
             work: Work::new(&plan, index),
             plan,
@@ -84,6 +90,8 @@ impl TestStream {
             last: Mutex::new(None),
             confirmed: Mutex::new(None),
             failure: Mutex::new(None),
+            threads: Mutex::default(),
+            tcp_buffers,
         })
     }
 
@@ -112,13 +120,14 @@ impl TestStream {
     pub(super) fn run_both(
         &self,
         name: &str,
+        clock: &dyn Clock,
         sending: impl FnOnce() -> Result<(), StreamError> + Send,
         receiving: impl FnOnce() -> Result<(), StreamError>,
     ) -> Result<(), StreamError> {
         thread::scope(|scope| {
             let sender = thread::Builder::new()
                 .name(name.to_owned())
-                .spawn_scoped(scope, || self.half(sending))
+                .spawn_scoped(scope, || self.measure_thread(clock, || self.half(sending)))
                 .map_err(StreamError::Thread)?;
             let received = self.half(receiving);
             // A panic was contained in the thread.
@@ -128,6 +137,24 @@ impl TestStream {
                 (received, sent) => received.and(sent),
             }
         })
+    }
+
+    /// Runs the part of the calling thread in the data phase, and records its CPU time.
+    fn measure_thread<T>(&self, clock: &dyn Clock, part: impl FnOnce() -> T) -> T {
+        let meter = ThreadMeter::start(clock.now());
+        let result = part();
+        lock(&self.threads).extend(meter.and_then(|meter| meter.stop(clock.now())));
+        result
+    }
+
+    /// Runs the data phase in the calling thread, and records the CPU time of this thread, and over QUIC of the
+    /// connection's thread: once for all streams of the connection.
+    pub(super) fn measure_cpu<T>(&self, clock: &dyn Clock, phase: impl FnOnce() -> T) -> T {
+        let driver =
+            if self.index == 0 { self.connection.measure_driver(clock.now()) } else { None };
+        let result = self.measure_thread(clock, phase);
+        lock(&self.threads).extend(driver.and_then(|meter| meter.stop(clock.now())));
+        result
     }
 
     fn half(&self, work: impl FnOnce() -> Result<(), StreamError>) -> Result<(), StreamError> {
@@ -296,6 +323,8 @@ impl TestStream {
             streams: vec![stream],
             samples,
             completed,
+            cpu: CpuUse::from_threads(&lock(&self.threads)),
+            tcp_buffers: self.tcp_buffers,
             errors: failure.map(|(error, _)| format!("stream {}: {error}", self.index)).into_iter().collect(),
             ..plan.record(now)
         }

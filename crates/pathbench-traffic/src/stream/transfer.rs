@@ -31,6 +31,7 @@ pub(super) fn exchange(
         (None, Some(core)) => receive(stream, core, channel, on_first_byte),
         (Some(outgoing), Some(incoming)) => stream.run_both(
             "sender",
+            clock,
             || send(stream, outgoing, clock, on_first_byte),
             || receive(stream, incoming, channel, on_first_byte),
         ),

@@ -5,13 +5,14 @@ use super::capacity::QuicCapacity;
 use super::socket::QuicSocket;
 use crate::containment::lock;
 use crate::options::SocketOptions;
+use pathbench_host::thread_time::ThreadId;
 use pathbench_mpquic::{ConnectionSettings, Epoch};
 use pathbench_record::time::{Clock, Timestamp};
 use rustix::event::{EventfdFlags, eventfd};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 #[derive(Debug)]
 pub(crate) struct QuicEndpoint {
@@ -31,6 +32,8 @@ pub(crate) struct QuicEndpoint {
     planned_nanos: AtomicU64,
     closing: AtomicBool,
     refused: AtomicBool,
+    /// The driver's thread, once it runs.
+    pub(crate) driver: OnceLock<ThreadId>,
 }
 
 impl QuicEndpoint {
@@ -58,6 +61,7 @@ impl QuicEndpoint {
             planned_nanos: AtomicU64::new(0),
             closing: AtomicBool::new(false),
             refused: AtomicBool::new(false),
+            driver: OnceLock::new(),
         })
     }
 

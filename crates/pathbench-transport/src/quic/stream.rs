@@ -5,6 +5,7 @@ use crate::error::{Failure, ReceiveError, SendError};
 use crate::telemetry::ConnectionSnapshot;
 use bytes::Bytes;
 use noq_proto::{ConnectionError, StreamId};
+use pathbench_host::thread_time::ThreadId;
 use pathbench_mpquic::{Core, IDLE_TIMEOUT, Read, StreamEnd};
 use pathbench_record::connection::{InForce, Negotiation, PathEvent};
 use pathbench_record::network::Client;
@@ -47,6 +48,11 @@ impl QuicStream {
         let (local, transport) = (core.local_addr(), connection.transport(core));
         let in_force = connection.in_force(core);
         Self { connection, id, signals, local, transport, in_force, aborted: AtomicBool::new(false) }
+    }
+
+    /// The thread of the endpoint.
+    pub(crate) fn driver(&self) -> Option<ThreadId> {
+        self.connection.endpoint.driver.get().copied()
     }
 
     pub(crate) fn receive(

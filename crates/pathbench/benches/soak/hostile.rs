@@ -273,6 +273,8 @@ fn lie(test: TestId) -> std::io::Result<Vec<u8>> {
         samples_thinned_by: u32::MAX,
         completed: true,
         errors: vec!["\u{1b}[2J".repeat(1000)],
+        cpu: None,
+        tcp_buffers: None,
     };
     serde_json::to_vec(&record).map_err(std::io::Error::other)
 }

@@ -205,6 +205,7 @@ impl TestClient {
             paths,
             far_interfaces: Vec::new(),
             scheduler: self.scheduler.clone(),
+            shapers: network::shapers(network),
         }
     }
 }

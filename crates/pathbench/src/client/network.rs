@@ -3,11 +3,13 @@
 
 use pathbench_analysis::assembly::{ClientPath, Notification, SeenEvent};
 use pathbench_analysis::attribution::CarriedBytes;
+use pathbench_analysis::limits::Shaper;
 use pathbench_analysis::mptcp_setup::{self, LocalSetup};
 use pathbench_host::change::setting::{PATH_MANAGER, PM_TYPE};
 use pathbench_host::egress::{InterfaceBytes, bytes_since, interface_bytes};
 use pathbench_host::link_events::LinkEventStream;
 use pathbench_host::mptcp::{EventStream, MptcpEndpoint, PathManager};
+use pathbench_host::netlink::RouteSocket;
 use pathbench_host::paths::{ChangeFilter, HostNetwork};
 use pathbench_host::sysctl;
 use pathbench_lab::kernel_watch::{KernelEvents, KernelWatch};
@@ -187,4 +189,14 @@ pub(crate) fn backup_endpoints() -> Vec<IpAddr> {
 pub(crate) fn not_backup(path: &ClientPath) -> Option<String> {
     let of_path = endpoints().into_iter().find(|endpoint| path.addresses.contains(&endpoint.address));
     mptcp_setup::not_backup(path, of_path)
+}
+
+/// The interfaces whose rate a queueing discipline of this host limits; none where that cannot be read.
+pub(crate) fn shapers(network: &HostNetwork) -> Vec<Shaper> {
+    let found = RouteSocket::open().and_then(|mut socket| socket.shaping()).unwrap_or_default();
+    let shapers = found.into_iter().filter_map(|one| {
+        let interface = network.link(one.interface)?.name.clone();
+        Some(Shaper { interface, kind: one.kind, rate_bps: one.rate_bps.filter(|bps| *bps > 0)? })
+    });
+    shapers.collect()
 }

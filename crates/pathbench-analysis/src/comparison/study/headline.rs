@@ -130,7 +130,23 @@ fn gain(label: &str, runs: &[&RunRecord], labels: &[(&str, Vec<&RunRecord>)], di
         pairs_needed: estimate
             .filter(|_| verdict == Some(Verdict::CannotTell))
             .and_then(|estimate| repetitions_needed(&estimate, rule)),
+        limited_by: limited_by(runs, direction),
     }
+}
+
+/// The first named limit of at least half of the runs.
+fn limited_by(runs: &[&RunRecord], direction: Direction) -> Option<String> {
+    let runs: Vec<&&RunRecord> = runs.iter().filter(|run| run.valid && run.completed).collect();
+    let first = |run: &&&RunRecord| {
+        let limit = run.limits.iter().find(|limit| limit.named && limit.direction == direction)?;
+        Some(limit.kind)
+    };
+    let mut kinds: BTreeMap<_, usize> = BTreeMap::new();
+    for kind in runs.iter().filter_map(first) {
+        *kinds.entry(kind).or_default() += 1;
+    }
+    let (kind, count) = kinds.into_iter().max_by_key(|(_, count)| *count)?;
+    (2 * count >= runs.len()).then(|| kind.words().to_owned())
 }
 
 fn counts(run: &RunRecord) -> bool {

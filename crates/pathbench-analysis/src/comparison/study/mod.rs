@@ -4,6 +4,7 @@ use super::correction::holm;
 use super::description::cliffs_delta;
 use super::estimate::{Estimate, paired, unpaired};
 use super::figure::{Measure, figures_of};
+use crate::limits::name_shared_bottlenecks;
 use super::rule::{MARGIN, Rule, judge, repetitions_needed};
 use pathbench_record::document::{ComparedRuns, Comparison, ResultDocument, RunRecord, Variant, Verdict};
 use pathbench_record::statistics::median;
@@ -47,6 +48,7 @@ pub fn summarise_runs(document: &mut ResultDocument) {
 
 /// Sets the headline and the comparisons of a finished result, or of a result without them, and Jain's index of its groups.
 pub fn complete(document: &mut ResultDocument) {
+    name_shared_bottlenecks(&mut document.runs);
     for group in &mut document.summary.groups {
         group.jains_index = evenness::of_group(group, &document.runs, &document.links);
     }

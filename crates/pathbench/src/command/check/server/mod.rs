@@ -15,7 +15,7 @@ pub(super) use serving::serving_sockets;
 use crate::arguments::ServerArguments;
 use crate::live::LiveOutput;
 use crate::progress::ProgressDisplay;
-use pathbench_check::buffers::BufferLimits;
+use pathbench_check::buffers::buffer_limits;
 use pathbench_check::facts::HostFacts;
 use pathbench_check::server::facts::{
     ClientEnd, Ending, MptcpProbe, PathProbe, ServerFacts, ServerKind, Transfer,
@@ -89,7 +89,7 @@ impl ServerProber<'_> {
             other_family: self.other_family(host, &paths),
             paths: Vec::new(),
             transfers: Vec::new(),
-            buffers: BufferLimits::from_facts(host),
+            buffers: buffer_limits(host),
             closes_listener: false,
             left_out,
         };

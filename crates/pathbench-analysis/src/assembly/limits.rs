@@ -1,0 +1,54 @@
+//! The limits of a run and the CPU time of its ends.
+
+use super::resolved::ResolvedRun;
+use crate::limits::{LimitInput, in_order, limits};
+use crate::metrics::DirectionAnalysis;
+use pathbench_record::document::{CpuRecord, LimitRecord};
+use pathbench_record::end::EndRecord;
+use pathbench_record::resource::CpuUse;
+use pathbench_record::sample::{Sample, Side};
+use std::collections::BTreeMap;
+
+impl ResolvedRun<'_> {
+    pub(super) fn limits(&self, samples: &[Sample], analyses: &[DirectionAnalysis]) -> Vec<LimitRecord> {
+        let setting = self.evidence.setting;
+        let Some(transfer) = self.evidence.transfer() else { return Vec::new() };
+        let interfaces: BTreeMap<String, String> =
+            setting.paths.iter().map(|path| (path.name.clone(), path.interface.clone())).collect();
+        let of_flow = |flow: &super::ResolvedFlow<'_>| {
+            let analysis = analyses.iter().find(|one| one.direction == flow.direction)?;
+            Some(limits(&LimitInput {
+                transport: self.evidence.label.transport,
+                direction: flow.direction,
+                sending_side: flow.sending_side,
+                sender: flow.sender,
+                receiver: flow.receiver,
+                samples,
+                origin: self.origin,
+                window: analysis.window?,
+                goodput_mbps: analysis.goodput_mbps,
+                rate_bps: transfer.rate_bps,
+                server_rate_bps: self.evidence.server.as_ref().and_then(|server| server.rate_limit_bps),
+                interfaces: &interfaces,
+                shapers: &setting.shapers,
+            }))
+        };
+        in_order(self.flows.iter().filter_map(of_flow).flatten().collect())
+    }
+
+    pub(super) fn cpu(&self) -> BTreeMap<Side, CpuRecord> {
+        self.ends.iter().filter_map(|(end, _)| Some((end.side, cpu_record(end, end.cpu?)))).collect()
+    }
+}
+
+fn cpu_record(end: &EndRecord, used: CpuUse) -> CpuRecord {
+    let bytes = end.deliveries.total_bytes().saturating_add(end.offered.total_bytes());
+    let seconds = used.ran_us as f64 / 1e6;
+    let [busiest_ran, busiest_waited] = used.busiest.shares();
+    CpuRecord {
+        seconds,
+        seconds_per_gb: (bytes > 0).then(|| seconds * 1e9 / bytes as f64),
+        busiest_ran,
+        busiest_waited,
+    }
+}

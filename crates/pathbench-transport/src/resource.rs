@@ -1,0 +1,43 @@
+//! CPU time of a test's threads, and the limits of TCP's buffers at this end.
+
+use pathbench_host::sysctl;
+use pathbench_host::thread_time::{ThreadId, ThreadTime};
+use pathbench_record::resource::{BufferLimits, RECEIVE_BUFFERS, SEND_BUFFERS, ThreadUse};
+use pathbench_record::time::Timestamp;
+use std::time::Duration;
+
+/// Measures the CPU time of one thread.
+#[derive(Debug, Clone, Copy)]
+pub struct ThreadMeter {
+    thread: ThreadId,
+    before: ThreadTime,
+    begun: Timestamp,
+}
+
+impl ThreadMeter {
+    /// Begins with the calling thread; `None` where the kernel does not report its time.
+    pub fn start(now: Timestamp) -> Option<Self> {
+        Self::with_thread(ThreadId::current(), now)
+    }
+
+    pub(crate) fn with_thread(thread: ThreadId, now: Timestamp) -> Option<Self> {
+        Some(Self { thread, before: thread.time()?, begun: now })
+    }
+
+    /// The time since the start; `None` if the thread has ended.
+    pub fn stop(self, now: Timestamp) -> Option<ThreadUse> {
+        let after = self.thread.time()?;
+        let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        Some(ThreadUse {
+            ran_us: micros(after.ran.checked_sub(self.before.ran)?),
+            waited_us: micros(after.waited.checked_sub(self.before.waited)?),
+            measured_us: micros(now.duration_since(self.begun)),
+        })
+    }
+}
+
+/// The limits of TCP's buffers in the network namespace of the calling thread.
+pub fn buffer_limits() -> Option<BufferLimits> {
+    let read = |key| sysctl::read(key).ok();
+    BufferLimits::parse(&read(RECEIVE_BUFFERS)?, &read(SEND_BUFFERS)?)
+}
