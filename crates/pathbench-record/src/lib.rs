@@ -18,6 +18,7 @@ pub mod live;
 pub mod mptcp;
 pub mod network;
 pub mod pattern;
+pub mod response;
 pub mod sample;
 pub mod schema;
 pub mod stage;

@@ -6,6 +6,7 @@ mod dialogue;
 mod error;
 mod exchange;
 mod group;
+mod load;
 mod plan;
 mod state;
 mod transfer;
