@@ -55,6 +55,8 @@ pub struct ServePlan {
     pub socket: SocketOptions,
     pub quic: QuicOptions,
     pub encrypted: bool,
+    /// Whether the server answers UDP probes: over tcp and mptcp it also listens for QUIC then.
+    pub answers_probes: bool,
     /// Interval of the kernel's samples of each path.
     pub sample_interval: Duration,
 }
@@ -240,7 +242,12 @@ impl Held {
         plan: ServePlan,
         clock: &Arc<dyn Clock>,
     ) -> Result<AgentNotice, Box<dyn std::error::Error>> {
-        let identity = plan.encrypted.then(|| ServerIdentity::self_signed(&["pathbench".to_owned()]));
+        let mut listeners = vec![(server_transport(plan.transport), plan.address)];
+        let adds_quic = plan.answers_probes && !plan.transport.is_quic();
+        if adds_quic {
+            listeners.push((Transport::Quic, plan.address));
+        }
+        let identity = (plan.encrypted || adds_quic).then(|| ServerIdentity::self_signed(&["pathbench".to_owned()]));
         let identity = identity.transpose()?.map(Arc::new);
         let fingerprint = identity.as_ref().map(|identity| identity.fingerprint());
         let options = ServerOptions {
@@ -254,7 +261,7 @@ impl Held {
             identity,
             quic: plan.quic,
             sample_interval: plan.sample_interval,
-            ..ServerOptions::new(vec![(server_transport(plan.transport), plan.address)])
+            ..ServerOptions::new(listeners)
         };
         let server = Server::start(options, Arc::clone(clock))?;
         let addresses = server.addresses().iter().map(|&(_, address)| address).collect();

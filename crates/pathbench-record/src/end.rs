@@ -5,6 +5,7 @@ use crate::delivery::DeliverySeries;
 use crate::direction::Direction;
 use crate::pattern::PatternParameters;
 use crate::resource::{BufferLimits, CpuUse};
+use crate::response::{LoadPhase, ProbeKind, ResponseRecord};
 use crate::sample::{PathFigures, Side};
 use crate::time::Timestamp;
 use crate::transport::Transport;
@@ -82,6 +83,9 @@ pub struct EndRecord {
     /// All requests of this end (ping, interactive), in order within each flow.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub messages: Vec<MessageRecord>,
+    /// At the client of a `responsiveness` test: its probes.
+    #[serde(default)]
+    pub response: Option<ResponseRecord>,
     /// Path events of a quic or mpquic connection at this end.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub path_events: Vec<PathEvent>,
@@ -306,8 +310,14 @@ pub struct MessageLine {
     pub run: String,
     /// Direction of the request: `upload` from the client, `download` from the server.
     pub direction: Direction,
-    /// Number within its direction, from 0.
+    /// Number within its direction (of a probe: within its kind and path), from 0.
     pub sequence: u32,
+    /// `responsiveness` only: the kind of the probe, `self`, `foreign` or `path`.
+    pub probe: Option<ProbeKind>,
+    /// The path of a probe of kind `path`.
+    pub path: Option<String>,
+    /// The phase in whose measured part the probe was due; absent between them.
+    pub phase: Option<LoadPhase>,
     /// Time at which the message was due; of `interactive`, on a fixed grid from the start.
     pub due_ms: f64,
     /// Time at which the transport accepted its last byte; absent if it never did.
@@ -316,9 +326,10 @@ pub struct MessageLine {
     pub acknowledged_ms: Option<f64>,
     /// Time at which its whole answer had arrived; absent if it never did.
     pub answered_ms: Option<f64>,
-    /// `acknowledged_ms` − `due_ms`; of an unacknowledged message end of the run − `due_ms`, a lower bound.
+    /// `acknowledged_ms` − `due_ms`; of an unacknowledged message end of the run − `due_ms`, a lower bound. Of a probe
+    /// the same with `answered_ms`.
     pub delay_ms: f64,
-    /// Whether it was never acknowledged.
+    /// Whether it was never acknowledged (a probe: never answered).
     pub unacknowledged: bool,
 }
 
@@ -338,6 +349,9 @@ impl MessageLine {
                 run: run.to_owned(),
                 direction: message.flow,
                 sequence: message.sequence,
+                probe: None,
+                path: None,
+                phase: None,
                 due_ms: message.due.ms_from(origin),
                 sent_ms: on_the_clock(message.sent),
                 acknowledged_ms: on_the_clock(message.acknowledged),

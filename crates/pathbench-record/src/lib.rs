@@ -19,6 +19,7 @@ pub mod mptcp;
 pub mod network;
 pub mod pattern;
 pub mod resource;
+pub mod response;
 pub mod sample;
 pub mod schema;
 pub mod stage;

@@ -1,6 +1,7 @@
 //! The traffic patterns and their parameters.
 
 use crate::direction::{DataDirection, Direction};
+use crate::response::{LAST_ANSWERS, LoadPhase, ResponsivenessParameters};
 use crate::text::duration;
 use crate::transport::Transport;
 use crate::units::milliseconds;
@@ -24,6 +25,9 @@ pub const MAX_MESSAGES: u32 = 36_000;
 
 const SHORTEST: Duration = Duration::from_millis(1);
 
+/// Shortest interval of the probes of `responsiveness`: the server's limit of datagrams.
+pub const SHORTEST_PROBE_INTERVAL: Duration = Duration::from_millis(20);
+
 /// Smallest number of streams for bulk data over quic and mpquic. A stream's receive window must stay small (the
 /// reassembly of a stream fails with too many gaps, which the loss of a path causes), so that one stream alone cannot
 /// fill a fast or long path.
@@ -37,6 +41,8 @@ pub enum PatternParameters {
     Throughput(ThroughputParameters),
     /// Requests in both directions at a fixed interval, like a voice assistant or a game.
     Interactive(InteractiveParameters),
+    /// Probes while the connection is idle and under load.
+    Responsiveness(ResponsivenessParameters),
 }
 
 impl PatternParameters {
@@ -46,6 +52,7 @@ impl PatternParameters {
             Self::Bulk(_) => "bulk",
             Self::Throughput(_) => "throughput",
             Self::Interactive(_) => "interactive",
+            Self::Responsiveness(_) => "responsiveness",
         }
     }
 
@@ -56,6 +63,7 @@ impl PatternParameters {
             Self::Bulk(bulk) => bulk.streams,
             Self::Throughput(throughput) => throughput.streams,
             Self::Interactive(_) => 2,
+            Self::Responsiveness(responsiveness) => responsiveness.streams,
         }
     }
 
@@ -79,6 +87,9 @@ impl PatternParameters {
                 }
                 throughput.streams = throughput.streams.max(streams as u32);
             }
+            Self::Responsiveness(responsiveness) if responsiveness.streams > 0 => {
+                responsiveness.streams = responsiveness.streams.max(QUIC_STREAMS);
+            }
             _ => {}
         }
         self
@@ -95,8 +106,13 @@ impl PatternParameters {
                 amount: Amount::Bytes(bulk.bytes.max(bulk.upload_bytes)),
                 ..ThroughputParameters::default()
             }),
-            Self::Ping(_) | Self::Interactive(_) => None,
+            Self::Ping(_) | Self::Interactive(_) | Self::Responsiveness(_) => None,
         }
+    }
+
+    /// Whether the pattern sends bulk data, whose bytes both ends count.
+    pub const fn sends_bulk_data(&self) -> bool {
+        matches!(self, Self::Bulk(_) | Self::Throughput(_) | Self::Responsiveness(_))
     }
 
     /// The throughput parameters of one direction; `None` when it carries no bulk data.
@@ -116,7 +132,7 @@ impl PatternParameters {
     /// Whether data must be sent without delay. Nagle's algorithm (RFC 896) would delay the end of a message until the
     /// peer's delayed acknowledgement of its beginning, and the test would measure that.
     pub const fn sends_at_once(&self) -> bool {
-        matches!(self, Self::Ping(_) | Self::Interactive(_))
+        matches!(self, Self::Ping(_) | Self::Interactive(_) | Self::Responsiveness(_))
     }
 
     /// The duration of a test over an unlimited network; `None` if only the network limits it.
@@ -129,6 +145,7 @@ impl PatternParameters {
                 Amount::Bytes(_) => None,
             },
             Self::Bulk(_) => None,
+            Self::Responsiveness(responsiveness) => Some(responsiveness.duration().saturating_add(LAST_ANSWERS)),
         }
     }
 
@@ -160,6 +177,7 @@ impl PatternParameters {
                 Amount::Bytes(bytes) => Some(bytes),
                 Amount::Duration(_) => None,
             },
+            Self::Responsiveness(_) => None,
         }
     }
 }
@@ -356,6 +374,12 @@ pub enum ParameterError {
     Interval { given: Duration },
     #[error("a timeout of {} for an answer: 1 ms is the shortest", duration(*.given))]
     Timeout { given: Duration },
+    #[error("an interval of {} between probes: 20 ms is the shortest", duration(*.given))]
+    ProbeInterval { given: Duration },
+    #[error("phases in which nothing is measured: `settle` has to be shorter than `load`")]
+    Settle,
+    #[error("the phase {given} is named twice")]
+    PhaseTwice { given: &'static str },
     #[error("blocks of {given} bytes: 64 bytes to 4 MiB are possible")]
     Block { given: u32 },
     #[error("processor {given}: 0 to {MAX_PROCESSOR} are possible")]
@@ -422,6 +446,9 @@ impl PatternParameters {
             },
             Self::Bulk(bulk) => bulk.least_bytes() == 0 || bulk.least_bytes() < u64::from(streams),
             Self::Interactive(interactive) => interactive.duration < SHORTEST,
+            Self::Responsiveness(response) => {
+                response.idle < SHORTEST || response.load < SHORTEST || response.phases.is_empty()
+            }
             Self::Ping(_) => false,
         };
         if nothing {
@@ -434,9 +461,7 @@ impl PatternParameters {
                 {
                     wrong.push(ParameterError::Rate { given, streams });
                 }
-                if !(64..=4 * 1024 * 1024).contains(&throughput.block_bytes) {
-                    wrong.push(ParameterError::Block { given: throughput.block_bytes });
-                }
+                wrong.extend(block(throughput.block_bytes));
                 let processors = [throughput.client_processor, throughput.server_processor];
                 let beyond = processors.into_iter().flatten().filter(|given| *given > MAX_PROCESSOR);
                 wrong.extend(beyond.map(|given| ParameterError::Processor { given }));
@@ -460,9 +485,34 @@ impl PatternParameters {
                 }
                 wrong.extend(sizes([interactive.request_bytes, interactive.response_bytes]));
             }
+            Self::Responsiveness(responsiveness) => wrong.extend(of_responsiveness(responsiveness)),
         }
         if wrong.is_empty() { Ok(()) } else { Err(wrong) }
     }
+}
+
+fn of_responsiveness(parameters: &ResponsivenessParameters) -> Vec<ParameterError> {
+    let mut wrong = Vec::new();
+    if parameters.settle >= parameters.load {
+        wrong.push(ParameterError::Settle);
+    }
+    for (index, phase) in parameters.phases.iter().enumerate() {
+        if parameters.phases.iter().take(index).any(|other| other == phase) {
+            wrong.push(ParameterError::PhaseTwice { given: LoadPhase::from(*phase).name() });
+        }
+    }
+    if parameters.interval < SHORTEST_PROBE_INTERVAL {
+        wrong.push(ParameterError::ProbeInterval { given: parameters.interval });
+    } else {
+        wrong.extend(number(parameters.probes()));
+    }
+    wrong.extend(sizes([parameters.probe_bytes, parameters.probe_bytes]));
+    wrong.extend(block(parameters.block_bytes));
+    wrong
+}
+
+fn block(given: u32) -> Option<ParameterError> {
+    (!(64..=4 * 1024 * 1024).contains(&given)).then_some(ParameterError::Block { given })
 }
 
 fn number(given: u32) -> Option<ParameterError> {

@@ -2,6 +2,7 @@
 
 use crate::quantity::Unit;
 use pathbench_record::document::{DelayRecord, RunRecord};
+use pathbench_record::response::ProbeKind;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Pattern<'a> {
@@ -15,6 +16,7 @@ pub(crate) enum Kind {
     Bulk,
     Throughput,
     Interactive,
+    Responsiveness,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -81,6 +83,25 @@ const DELAY_MAX: Figure =
     Figure::new("delay_max_ms", "max delay", Unit::Duration, |run| Some(run.delay_ms.as_ref()?.max))
         .compared("Delay, slowest", "");
 
+const OWN_LOADED: Figure = Figure::new("self_loaded_p50_ms", "self, under load", Unit::Duration, |run| {
+    run.responsiveness.as_ref()?.loaded(ProbeKind::Own, |delay| delay.p50_ms)
+})
+.compared(
+    "Delay under load",
+    "Delay under load: the median round trip of requests on the loaded connection, in the phase of load with the \
+     largest one.",
+);
+const OWN_IDLE: Figure = Figure::new("self_idle_p50_ms", "self, idle", Unit::Duration, |run| {
+    run.responsiveness.as_ref()?.idle(ProbeKind::Own, |delay| delay.p50_ms)
+});
+const FOREIGN_LOADED: Figure =
+    Figure::new("foreign_loaded_p50_ms", "foreign, under load", Unit::Duration, |run| {
+        run.responsiveness.as_ref()?.loaded(ProbeKind::Foreign, |delay| delay.p50_ms)
+    });
+const FOREIGN_IDLE: Figure = Figure::new("foreign_idle_p50_ms", "foreign, idle", Unit::Duration, |run| {
+    run.responsiveness.as_ref()?.idle(ProbeKind::Foreign, |delay| delay.p50_ms)
+});
+
 /// `≥ ` if a figure of `delay` is a lower bound because it falls on unacknowledged messages.
 pub(crate) fn bound_mark(delay: &DelayRecord, figure: &str) -> &'static str {
     let (unacknowledged, all) = (u64::from(delay.unacknowledged), u64::from(delay.messages));
@@ -101,6 +122,7 @@ impl<'a> Pattern<'a> {
             "ping" => Kind::Ping,
             "bulk" => Kind::Bulk,
             "interactive" => Kind::Interactive,
+            "responsiveness" => Kind::Responsiveness,
             _ => Kind::Throughput,
         };
         Self { name, kind }
@@ -116,6 +138,7 @@ impl<'a> Pattern<'a> {
             Kind::Bulk => &[FCT, HANDSHAKE, GOODPUT, STALL],
             Kind::Throughput => &[GOODPUT, DIP, STALL, RECOVERY, FAILBACK],
             Kind::Interactive => &[DELAY_P95, DELAY_P50, DELAY_MAX, FAILBACK],
+            Kind::Responsiveness => &[OWN_LOADED, OWN_IDLE, FOREIGN_LOADED, FOREIGN_IDLE],
         }
     }
 
@@ -140,6 +163,7 @@ impl<'a> Pattern<'a> {
             Kind::Throughput if self.name == "throughput-download" => 3,
             Kind::Throughput => 2,
             Kind::Interactive => 4,
+            Kind::Responsiveness => 5,
         }
     }
 
@@ -148,6 +172,7 @@ impl<'a> Pattern<'a> {
             ("throughput-upload", _) => "upload".to_owned(),
             ("throughput-download", _) => "download".to_owned(),
             (name, Kind::Interactive) => format!("{name}, p95"),
+            (_, Kind::Responsiveness) => "delay under load".to_owned(),
             (name, _) => name.to_owned(),
         }
     }
@@ -158,6 +183,7 @@ impl<'a> Pattern<'a> {
             Kind::Bulk => "time to open a connection and fetch all bytes",
             Kind::Throughput => "goodput",
             Kind::Interactive => "delay that 95 % of the messages do not exceed",
+            Kind::Responsiveness => "median delay of requests on the loaded connection, in the worst phase of load",
         }
     }
 

@@ -102,7 +102,7 @@ fn most_messages(parameters: &PatternParameters) -> u32 {
     match parameters {
         PatternParameters::Ping(ping) => ping.count,
         PatternParameters::Interactive(interactive) => interactive.messages(),
-        PatternParameters::Bulk(_) | PatternParameters::Throughput(_) => 0,
+        PatternParameters::Bulk(_) | PatternParameters::Throughput(_) | PatternParameters::Responsiveness(_) => 0,
     }
 }
 
@@ -147,6 +147,8 @@ impl Bounds<'_> {
         same("transport", peer.transport.name(), own.transport.name(), "the transport of the test")?;
         let agreed = "both ends agreed on other parameters";
         require(peer.parameters == own.parameters, "parameters", "something else", agreed)?;
+        let of_client = "only a client has probes";
+        require(peer.side == Side::Client || peer.response.is_none(), "response", "present", of_client)?;
         require(peer.samples_thinned_by > 0, "samples_thinned_by", 0, "1 stands for all samples")
     }
 
@@ -191,7 +193,7 @@ impl Bounds<'_> {
 
     fn stream(&self, field: &str, stream: &StreamRecord, own: &StreamRecord) -> Result<(), InvalidRecord> {
         let name = |part: &str| format!("{field}.{part}");
-        if own.completed && self.own.parameters.transfer().is_some() {
+        if own.completed && self.own.parameters.sends_bulk_data() {
             same(name("received_bytes"), stream.received_bytes, own.sent_bytes, "what this end sent")?;
             same(name("sent_bytes"), stream.sent_bytes, own.received_bytes, "what this end received")?;
         } else {

@@ -4,6 +4,7 @@
 //! deliveries. The code that owns sockets and threads is in [`crate::client`] and [`crate::server`].
 
 use crate::content::Content;
+use crate::messages::MessageFault;
 use crate::meter::Meter;
 use crate::protocol::{
     ControlFrame, DecodeError, DecodedEvent, Decoder, EndFrame, FrameKind, HEADER_BYTES, TestRefusal,
@@ -290,6 +291,8 @@ pub enum ReceiveFault {
     Refused(TestRefusal),
     #[error("{}: byte {offset} of the stream is wrong", ALTERED)]
     Content { offset: u64 },
+    #[error(transparent)]
+    Message(#[from] MessageFault),
     #[error("the peer sent more than the {limit} bytes that this end accepts in one test")]
     Excess { limit: u64 },
 }

@@ -31,7 +31,9 @@ impl ClockOffset {
     /// - One end receives the first byte after the other end has written it to its socket.
     /// - An upload is complete at the client after the server has received the last byte.
     pub fn of_records(client: &EndRecord, server: &EndRecord) -> Option<Self> {
-        client.parameters.transfer()?;
+        if !client.parameters.sends_bulk_data() {
+            return None;
+        }
         let connected = client.started + client.handshake.unwrap_or_default();
         let earlier_here =
             [(Some(connected), Some(server.started)), (client.offered.first, server.deliveries.first)];

@@ -207,8 +207,11 @@ impl Evidence<'_> {
     }
 
     /// Zero of the run's clock: the first byte that a sending application wrote. For messages, the time when the
-    /// first one was due.
+    /// first one was due; of `responsiveness`, the begin of the first phase.
     pub fn origin(&self) -> Timestamp {
+        if let Some(response) = self.client.as_ref().and_then(|client| client.response.as_ref()) {
+            return response.begun;
+        }
         if let Some(first_due) = self.ends().flat_map(|end| &end.messages).map(|message| message.due).min() {
             return first_due;
         }

@@ -63,6 +63,8 @@ impl ResolvedRun<'_> {
                 (self.period_of_messages(Some(interactive.duration)), messages_every(interactive.interval))
             }
             PatternParameters::Ping(ping) => (self.period_of_messages(None), messages_every(ping.interval)),
+            // No path has a share that it could lose while the connection is idle.
+            PatternParameters::Responsiveness(_) => return Vec::new(),
             PatternParameters::Throughput(_) | PatternParameters::Bulk(_) => {
                 let rate_bps = parameters.transfer().and_then(|transfer| transfer.rate_bps);
                 let limited = |bps| Demand::Rate { bps, delivered: &delivered };

@@ -13,6 +13,7 @@ mod opening;
 mod path_names;
 mod paths;
 mod resolved;
+mod response;
 mod witness;
 
 pub use clock::ClockOffset;
@@ -56,7 +57,7 @@ pub fn assemble(evidence: &Evidence<'_>) -> AssembledRun {
         events,
         samples,
         deliveries: lines::deliveries(&run),
-        messages: messages.lines(&run),
+        messages: response::lines(&run).unwrap_or_else(|| messages.lines(&run)),
     }
 }
 
@@ -111,6 +112,7 @@ fn record(
         fct_ms: milliseconds(evidence.client.as_ref().and_then(|client| client.fct)),
         ping: messages.ping(),
         delay_ms: messages.delay(),
+        responsiveness: run.responsiveness(samples),
         multipath,
         paths: paths.into_iter().map(|path| path.record).collect(),
         directions: directions(run, analyses, messages),

@@ -8,6 +8,7 @@ pub fn figures_of(pattern: &str) -> &'static [&'static str] {
         "ping" => &["ping_ms"],
         "bulk" => &["fct_ms"],
         "interactive" => &["delay_p95_ms"],
+        "responsiveness" => &["self_loaded_p50_ms"],
         _ => &["goodput_mbps", "stall_ms"],
     }
 }

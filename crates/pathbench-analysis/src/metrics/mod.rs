@@ -46,6 +46,7 @@ mod impact;
 pub mod live;
 mod measurement;
 mod phase;
+mod response;
 mod stall;
 pub mod unified_mss;
 
@@ -53,6 +54,7 @@ pub use counter::PathCurves;
 pub use delay::{delay, delay_of_flows, ping, probes};
 pub use failback::{Demand, FailbackInput, failback_notes, failbacks, slowest_failback_ms};
 pub use handover::{PathHistory, handover};
+pub use response::{ResponseInput, phase_at, responsiveness};
 pub use measurement::{
     Disturbance, LONGEST_BASELINE, Measurement, SAME_MOMENT, SHORTEST_BASELINE, SHORTEST_RECOVERY_PHASE,
     STAY, STEP, WINDOW,

@@ -31,6 +31,7 @@ fn record(side: Side, started: u64, ended: u64) -> EndRecord {
         deliveries: DeliverySeries::starting_at(at(started)),
         offered: DeliverySeries::starting_at(at(started)),
         messages: Vec::new(),
+        response: None,
         handshake: Some(Duration::from_millis(20)),
         fct: None,
         rate_limit_bps: None,

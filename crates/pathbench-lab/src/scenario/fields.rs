@@ -48,6 +48,12 @@ const FIELDS: &[(FieldKind, &str)] = &[
     (FieldKind::Number, "links.PATH.emulation.{forward,reverse}.{reordered,refused}_packets"),
     (FieldKind::Number, "links.PATH.emulation.{forward,reverse}.{arq_retransmissions,largest_queue_bytes}"),
     (FieldKind::Number, "links.PATH.emulation.{forward,reverse}.lateness_ms.{p50,p90,p99,p999,max}"),
+    (FieldKind::Number, "responsiveness.{self,foreign}.{idle,download,upload,both}.{sent,lost,p50_ms,p95_ms,p99_ms}"),
+    (FieldKind::Number, "responsiveness.{self,foreign}.{download,upload,both}.{increase_p50_ms,increase_p95_ms}"),
+    (FieldKind::Number, "responsiveness.path.PATH.{idle,download,upload,both}.{sent,lost,p50_ms,p95_ms,p99_ms}"),
+    (FieldKind::Number, "responsiveness.path.PATH.{download,upload,both}.{increase_p50_ms,increase_p95_ms}"),
+    (FieldKind::Number, "responsiveness.phases.{idle,download,upload,both}.{foreign_setup_ms,rpm}"),
+    (FieldKind::Number, "responsiveness.phases.{download,upload,both}.{upload_mbps,download_mbps}"),
     (FieldKind::Counter, "counters.{client,server}.NAME"),
     (FieldKind::Text, "limited_by"),
     (FieldKind::Text, "limits.N.{direction,kind,side,path,because,remedy}"),
@@ -72,11 +78,18 @@ static SPREAD: LazyLock<Vec<(FieldKind, String)>> = LazyLock::new(|| {
 });
 
 /// The names of the traffic patterns in runs and expectations.
-pub(super) const PATTERNS: [&str; 6] =
-    ["ping", "bulk", "throughput", "throughput-upload", "throughput-download", "interactive"];
+pub(super) const PATTERNS: [&str; 7] = [
+    "ping",
+    "bulk",
+    "throughput",
+    "throughput-upload",
+    "throughput-download",
+    "interactive",
+    "responsiveness",
+];
 
 /// Prefixes of fields that only some patterns have, and these patterns.
-const OF_PATTERNS: [(&str, &[&str]); 15] = [
+const OF_PATTERNS: [(&str, &[&str]); 16] = [
     ("ping", &["ping"]),
     ("fct_ms", &["bulk"]),
     ("delay_ms", &["interactive"]),
@@ -92,6 +105,7 @@ const OF_PATTERNS: [(&str, &[&str]); 15] = [
     ("phases", &TRANSFERS),
     ("limited_by", &TRANSFERS),
     ("limits", &TRANSFERS),
+    ("responsiveness", &["responsiveness"]),
 ];
 const TRANSFERS: [&str; 4] = ["bulk", "throughput", "throughput-upload", "throughput-download"];
 

@@ -10,8 +10,9 @@ use pathbench_record::direction::DataDirection;
 use pathbench_record::network::AddressFamily;
 use pathbench_record::pattern::{
     BulkParameters, CopyOptionError, InteractiveParameters, MAX_MESSAGE_BYTES, MAX_MESSAGES, MAX_PROCESSOR,
-    MIN_MESSAGE_BYTES, PingParameters, ThroughputParameters,
+    MIN_MESSAGE_BYTES, PingParameters, SHORTEST_PROBE_INTERVAL, ThroughputParameters,
 };
+use pathbench_record::response::ResponsivenessParameters;
 use pathbench_record::transport::{Transport, TransportLabel};
 use pathbench_transport::{QLOG_AVAILABLE, QuicOptions};
 use std::fmt::{self, Display};
@@ -171,14 +172,16 @@ enum Name {
     Bulk,
     Throughput(Option<DataDirection>),
     Interactive,
+    Responsiveness,
     Suite,
 }
 
-const NAMES: [(&str, Name); 7] = [
+const NAMES: [(&str, Name); 8] = [
     ("throughput", Name::Throughput(None)),
     ("ping", Name::Ping),
     ("bulk", Name::Bulk),
     ("interactive", Name::Interactive),
+    ("responsiveness", Name::Responsiveness),
     ("suite", Name::Suite),
     ("throughput-upload", Name::Throughput(Some(DataDirection::Upload))),
     ("throughput-download", Name::Throughput(Some(DataDirection::Download))),
@@ -210,10 +213,11 @@ const SUITE: [Name; 5] = [
 fn patterns(run: &ScenarioSection<'_>, socket: &SocketPlan) -> Vec<PatternPlan> {
     let names = names(run);
     let duration = duration(run, &names);
-    let [ping, bulk, throughput, interactive] =
-        ["ping", "bulk", "throughput", "interactive"].map(|key| run.section(key));
+    let [ping, bulk, throughput, interactive, responsiveness] =
+        ["ping", "bulk", "throughput", "interactive", "responsiveness"].map(|key| run.section(key));
     let (ping, bulk) = (read_ping(&ping), read_bulk(&bulk));
     let interactive = read_interactive(&interactive, duration, names.contains(&Name::Interactive));
+    let responsiveness = read_responsiveness(&responsiveness);
     let throughput_plan = read_throughput(&throughput, duration, socket);
     check_omit(&throughput, &throughput_plan, &names);
     names
@@ -221,6 +225,7 @@ fn patterns(run: &ScenarioSection<'_>, socket: &SocketPlan) -> Vec<PatternPlan> 
         .map(|name| match name {
             Name::Ping => PatternPlan::Ping(ping.clone()),
             Name::Bulk => PatternPlan::Bulk(bulk.clone()),
+            Name::Responsiveness => PatternPlan::Responsiveness(responsiveness.clone()),
             Name::Interactive | Name::Suite => PatternPlan::Interactive(interactive.clone()),
             Name::Throughput(None) => PatternPlan::Throughput(throughput_plan.clone()),
             Name::Throughput(Some(direction)) => PatternPlan::Throughput(ThroughputPlan {
@@ -308,6 +313,40 @@ fn read_interactive(
     } else if runs && requests > MAX_MESSAGES {
         let problem = format!("{requests} requests exceed the limit of {MAX_MESSAGES} per run");
         wrong(problem, "give a longer interval, or a shorter run.duration");
+    }
+    plan
+}
+
+fn read_responsiveness(section: &ScenarioSection<'_>) -> ResponsivenessParameters {
+    let default = ResponsivenessParameters::default();
+    let times = Duration::from_millis(100)..=Duration::from_secs(3600);
+    let intervals = SHORTEST_PROBE_INTERVAL..=Duration::from_secs(60);
+    let time = |key: &str, default| section.duration(key, times.clone()).unwrap_or(default);
+    let load = time("load", default.load);
+    let settle = section.duration("settle", Duration::ZERO..=Duration::from_secs(3600));
+    let phases = section.set("phases", ["download", "upload"], |text, _| {
+        let known = DataDirection::ALL.iter().find(|direction| direction.name() == text);
+        let remedy = || choices(text, &DataDirection::ALL.map(DataDirection::name));
+        known.map(|direction| vec![*direction]).ok_or_else(|| (format!("`{text}` is not a phase of load"), remedy()))
+    });
+    let plan = ResponsivenessParameters {
+        idle: time("idle", default.idle),
+        load,
+        settle: settle.unwrap_or_else(|| default.settle.min(load / 2)),
+        pause: section.duration("pause", Duration::ZERO..=Duration::from_secs(60)).unwrap_or(default.pause),
+        phases: phases.unwrap_or(default.phases),
+        streams: section.count("streams", 1..=128).unwrap_or(default.streams),
+        interval: section.duration("interval", intervals).unwrap_or(default.interval),
+        probe_bytes: message_bytes(section, "probe", default.probe_bytes),
+        block_bytes: section.bytes("block", 64..=4 << 20).map_or(default.block_bytes, |bytes| bytes as u32),
+    };
+    if plan.settle >= plan.load {
+        section.wrong("settle", "no part of a phase is measured", "give less than run.responsiveness.load");
+    }
+    let probes = plan.probes();
+    if probes > MAX_MESSAGES {
+        let problem = format!("{probes} probes exceed the limit of {MAX_MESSAGES} per run");
+        section.wrong("interval", problem, "give a longer interval, or shorter phases");
     }
     plan
 }

@@ -10,7 +10,7 @@ use pathbench_record::mptcp::MptcpEndpoint;
 use pathbench_record::mptcp::remedy::PathManagerState;
 use pathbench_record::network::{AddressFamily, IpNet};
 use pathbench_record::transport::{Transport, TransportLabel};
-use pathbench_traffic::client::ClientPlan;
+use pathbench_traffic::client::{ClientPlan, PathProbes, PathToProbe};
 use pathbench_transport::{CertificateFingerprint, LocalPath, QuicOptions, Security, SocketOptions, Trust};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -86,6 +86,7 @@ impl RunAssignment<'_> {
             socket: self.socket_options(),
             quic: self.quic_options(),
             encrypted: self.is_encrypted(),
+            answers_probes: matches!(self.pattern, PatternPlan::Responsiveness(_)),
             sample_interval: self.sample_interval,
         }
     }
@@ -118,6 +119,18 @@ impl RunAssignment<'_> {
         }
     }
 
+    /// The paths of UDP probes to the server's address `server`: the bound one, or all of a multipath transport.
+    fn path_probes(&self, server: SocketAddr) -> PathProbes {
+        let most = if self.transport().is_multipath() { usize::MAX } else { 1 };
+        let of_link = |(link, end): (&LinkPlan, usize)| {
+            let local = link.ends[end].address(self.plan.run.family)?;
+            let interface = Some(link.ends[end].interface.clone());
+            Some(PathToProbe { name: link.name.clone(), interface, local: Some(local) })
+        };
+        let paths = self.client_links().into_iter().filter_map(of_link).take(most).collect();
+        PathProbes { server, paths }
+    }
+
     fn local_paths(&self) -> Vec<LocalPath> {
         let of_link = |(link, end): (&LinkPlan, usize)| {
             let address = link.ends[end].address(self.plan.run.family)?;
@@ -135,11 +148,13 @@ impl RunAssignment<'_> {
         }
     }
 
-    /// The client's plan. `fingerprint` is the fingerprint of the server's certificate, if any.
+    /// The client's plan. `fingerprint` is the fingerprint of the server's certificate, if any, and `probed` the server's
+    /// address for UDP probes.
     pub fn client_plan(
         &self,
         server: SocketAddr,
         fingerprint: Option<CertificateFingerprint>,
+        probed: Option<SocketAddr>,
     ) -> Option<ClientPlan> {
         let start = self.start()?;
         let security = match fingerprint.filter(|_| self.is_encrypted()) {
@@ -159,6 +174,7 @@ impl RunAssignment<'_> {
             sample_interval: self.sample_interval,
             patience: self.patience(),
             connect_timeout: CONNECT_TIMEOUT,
+            path_probes: probed.map(|probed| self.path_probes(probed)),
             ..ClientPlan::new(self.transport(), server, test_id(&self.id), parameters)
         })
     }

@@ -42,6 +42,7 @@ pub fn main_figure(pattern: &str) -> &'static str {
         "ping" => "ping_ms",
         "bulk" => "fct_ms",
         "interactive" => "delay_p50_ms",
+        "responsiveness" => "self_loaded_p50_ms",
         _ => "goodput_mbps",
     }
 }

@@ -40,6 +40,8 @@ pub(super) struct RunExecution<'a> {
 struct Serving {
     address: SocketAddr,
     fingerprint: Option<CertificateFingerprint>,
+    /// The address that answers UDP probes.
+    probed: Option<SocketAddr>,
 }
 
 #[derive(Default)]
@@ -212,13 +214,16 @@ impl RunExecution<'_> {
             known: "none".to_owned(),
         })?;
         let plan = self.assignment.serve_plan(remote);
+        let has_probes = plan.answers_probes;
         let (addresses, fingerprint) =
             environment.ask(&run.server, &AgentRequest::Serve(plan), WRAP_UP, |notice| match notice {
                 AgentNotice::Serving { addresses, fingerprint } => Some((addresses, fingerprint)),
                 _ => None,
             })?;
         let port = addresses.first().map_or(0, SocketAddr::port);
-        Ok(Serving { address: SocketAddr::new(remote, port), fingerprint })
+        let probed_port = has_probes.then(|| addresses.last().map(SocketAddr::port)).flatten();
+        let probed = probed_port.map(|port| SocketAddr::new(remote, port));
+        Ok(Serving { address: SocketAddr::new(remote, port), fingerprint, probed })
     }
 
     /// Runs the client and carries out the events until the client has finished or an agent has exited.
@@ -242,7 +247,7 @@ impl RunExecution<'_> {
         let gone = |source: AgentError| EnvironmentError::Agent { node: client.clone(), source };
         let plan = self
             .assignment
-            .client_plan(server.address, server.fingerprint)
+            .client_plan(server.address, server.fingerprint, server.probed)
             .ok_or_else(|| gone(AgentError::OutOfTurn))?;
         let (before, after): (Vec<_>, Vec<_>) =
             self.plan().events.iter().partition(|event| event.at == EventTime::BeforeConnect);

@@ -52,7 +52,7 @@ fn assignment<'a>(plan: &'a ScenarioPlan, label: &str, pattern: usize) -> RunAss
 
 fn client(assignment: &RunAssignment<'_>) -> ClientPlan {
     let server = SocketAddr::new(assignment.server_address().unwrap(), 1);
-    assignment.client_plan(server, Some(CertificateFingerprint([1; 32]))).unwrap()
+    assignment.client_plan(server, Some(CertificateFingerprint([1; 32])), None).unwrap()
 }
 
 #[test]

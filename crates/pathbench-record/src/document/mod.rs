@@ -12,6 +12,7 @@ mod link;
 mod load;
 mod mtu;
 mod opening;
+mod response;
 mod study;
 
 pub use capture::{CaptureCheck, CapturedPath};
@@ -32,6 +33,7 @@ pub use mtu::{
     ConnectionMtu, DirectionMtu, KernelPathState, MtuChange, MtuEvidence, MtuRecord, MtuStep, PathMtu,
 };
 pub use opening::{OpeningOutcome, OpeningRecord};
+pub use response::{PhaseResponse, ResponseDelay, ResponsivenessRecord};
 pub use study::{
     DEFAULT_RETRIES, JoinedShard, Shard, StopReason, StudyRecord, identity_differences, identity_parts,
     study_identity,
@@ -203,7 +205,7 @@ pub struct RunRecord {
     pub transport: Transport,
     /// The transport with the path to which it is bound: `tcp@wlan`.
     pub label: String,
-    /// `ping`, `bulk`, `throughput` or `interactive`; `throughput-upload` and `throughput-download` if a result has
+    /// `ping`, `bulk`, `throughput`, `interactive` or `responsiveness`; `throughput-upload` and `throughput-download` if a result has
     /// both.
     pub pattern: String,
     /// Address of the server as given on the command line; absent in the lab.
@@ -269,6 +271,9 @@ pub struct RunRecord {
     pub ping: Option<PingRecord>,
     /// `interactive` only: delay of the messages of both directions together.
     pub delay_ms: Option<DelayRecord>,
+    /// `responsiveness` only: delays of probes while the connection is idle and under load
+    /// ([definition](metrics.md#latency-under-load)).
+    pub responsiveness: Option<ResponsivenessRecord>,
     /// Unplanned network changes during the run, in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub touched_by: Vec<String>,
@@ -519,7 +524,8 @@ pub struct Group {
     pub multipath_used: u32,
     /// `goodput_mbps`, `stall_ms`, `recovery_ms`, `dip`, `failback_ms`, `hung_ms`, `handshake_ms`, `fct_ms`,
     /// `ping_ms` (a run's median), `delay_p50_ms`, `delay_p95_ms`, `delay_max_ms`, `delay_max_upload_ms`, `delay_max_download_ms`,
-    /// `handover_sent_ms`, `handover_received_ms` → its distribution over the valid runs; a figure that no run has
+    /// `handover_sent_ms`, `handover_received_ms`, `self_idle_p50_ms`, `self_idle_p95_ms`, `foreign_idle_p50_ms`,
+    /// `foreign_idle_p95_ms` and the same with `loaded` (the phase of load with the largest) → its distribution over the valid runs; a figure that no run has
     /// is absent.
     pub figures: BTreeMap<String, Distribution>,
     /// Path → median of its share.

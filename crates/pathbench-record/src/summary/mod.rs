@@ -6,6 +6,7 @@ pub use mobility::{max_delay_pairs, summarise_mobility};
 
 use crate::direction::Direction;
 use crate::document::{Group, LinkMeasurement, LinkRecord, OneWayDelay, ResultDocument, RunRecord, Variant};
+use crate::response::ProbeKind;
 use crate::statistics::{distribution, median};
 use serde_json::Value;
 use std::cmp::Ordering;
@@ -98,7 +99,7 @@ fn leading_number(text: &str) -> f64 {
 type Figure = fn(&RunRecord) -> Option<f64>;
 
 /// The figures of a run that are compared over repetitions, by their field's name.
-const FIGURES: [(&str, Figure); 16] = [
+const FIGURES: [(&str, Figure); 24] = [
     ("goodput_mbps", |run| run.goodput_mbps),
     ("stall_ms", |run| run.stall_ms),
     ("recovery_ms", |run| run.recovery_ms),
@@ -115,6 +116,18 @@ const FIGURES: [(&str, Figure); 16] = [
     ("delay_max_download_ms", |run| run.max_delay_ms(Direction::Download)),
     ("handover_sent_ms", |run| run.handover.as_ref()?.duration_sent_ms),
     ("handover_received_ms", |run| run.handover.as_ref()?.duration_received_ms),
+    ("self_idle_p50_ms", |run| run.responsiveness.as_ref()?.idle(ProbeKind::Own, |delay| delay.p50_ms)),
+    ("self_idle_p95_ms", |run| run.responsiveness.as_ref()?.idle(ProbeKind::Own, |delay| delay.p95_ms)),
+    ("self_loaded_p50_ms", |run| run.responsiveness.as_ref()?.loaded(ProbeKind::Own, |delay| delay.p50_ms)),
+    ("self_loaded_p95_ms", |run| run.responsiveness.as_ref()?.loaded(ProbeKind::Own, |delay| delay.p95_ms)),
+    ("foreign_idle_p50_ms", |run| run.responsiveness.as_ref()?.idle(ProbeKind::Foreign, |delay| delay.p50_ms)),
+    ("foreign_idle_p95_ms", |run| run.responsiveness.as_ref()?.idle(ProbeKind::Foreign, |delay| delay.p95_ms)),
+    ("foreign_loaded_p50_ms", |run| {
+        run.responsiveness.as_ref()?.loaded(ProbeKind::Foreign, |delay| delay.p50_ms)
+    }),
+    ("foreign_loaded_p95_ms", |run| {
+        run.responsiveness.as_ref()?.loaded(ProbeKind::Foreign, |delay| delay.p95_ms)
+    }),
 ];
 
 /// Path → median share; the share is zero in a run without the path.

@@ -9,6 +9,7 @@ mod messages;
 mod mobility;
 mod mtu;
 mod packet_sizes;
+mod response;
 mod selection;
 mod sequence;
 mod set;

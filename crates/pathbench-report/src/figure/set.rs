@@ -8,6 +8,7 @@ use super::messages::{delay_of, distribution_of};
 use super::mobility::mobility_of;
 use super::mtu::mtu_of;
 use super::packet_sizes::packet_sizes_of;
+use super::response::response_of;
 use super::selection::Selection;
 use crate::chart::Chart;
 use crate::pattern::{Kind, Pattern};
@@ -83,6 +84,9 @@ impl FigureSet<'_, '_> {
         match pattern.kind {
             Kind::Throughput | Kind::Bulk => self.add_timelines(selection),
             Kind::Ping => {}
+            Kind::Responsiveness => {
+                self.add_variants("response", MOST_PANELS / 3, selection, |one| response_of(view, one));
+            }
             Kind::Interactive => {
                 self.add_variants("delay", MOST_PANELS, selection, |one| Some(delay_of(view, one)));
                 let mut multipath = view.of_pattern(pattern).filter(|group| group.is_multipath());
@@ -95,7 +99,7 @@ impl FigureSet<'_, '_> {
         let has_distribution = match pattern.kind {
             Kind::Ping => runs().any(|run| run.ping.is_some()),
             Kind::Interactive => runs().any(|run| !view.data(run).messages.is_empty()),
-            Kind::Throughput | Kind::Bulk => false,
+            Kind::Throughput | Kind::Bulk | Kind::Responsiveness => false,
         };
         if has_distribution {
             self.add("distribution", selection, Some(distribution_of(view, pattern)));

@@ -15,7 +15,7 @@ use crate::narrative::{self, Tone, headline};
 use crate::palette;
 use crate::quantity::counted;
 use crate::result_set::ResultSet;
-use crate::section::{Finding, comparisons, findings, links, matrix, mtu, paths, results, unified_mss};
+use crate::section::{Finding, comparisons, findings, links, matrix, mtu, paths, response, results, unified_mss};
 use crate::view::View;
 use blocks::sections;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
@@ -135,6 +135,7 @@ fn result(view: &View, panels: &Markup, figures: &[Figure], number: Option<usize
             (sections(results::overview(view)))
             @if view.patterns().len() > 1 { p.muted { (results::meanings(view)) } }
             (sections(patterns().filter_map(|pattern| results::of_pattern(view, pattern))))
+            (sections(response::of_groups(view)))
             (sections(comparisons::comparisons(view)))
             (sections(patterns().filter_map(|pattern| matrix::matrix(view, pattern))))
             (sections(numbers.into_iter().flatten()))

@@ -354,7 +354,9 @@ fn add_messages(data: &RunData, tables: &mut Tables) {
     for direction in Direction::BOTH {
         for unacknowledged in [false, true] {
             let is_wanted = |line: &&MessageLine| {
-                line.direction == direction && line.unacknowledged == unacknowledged && line.due_ms >= 0.0
+                line.probe.is_none()
+                    && line.direction == direction
+                    && line.unacknowledged == unacknowledged && line.due_ms >= 0.0
             };
             let rows: Vec<&MessageLine> = data.messages.iter().filter(is_wanted).collect();
             // Of neighbours, the slowest message is kept.

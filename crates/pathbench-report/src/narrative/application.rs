@@ -17,6 +17,7 @@ pub(super) fn headline(view: &View, group: &GroupView) -> Option<(Tone, String)>
         Kind::Ping => ping(group),
         Kind::Bulk => bulk(view, group),
         Kind::Interactive => interactive(group),
+        Kind::Responsiveness => responsiveness(group),
         Kind::Throughput => None,
     }
 }
@@ -50,6 +51,19 @@ fn bulk(view: &View, group: &GroupView) -> Option<(Tone, String)> {
         .map(|than| format!(", {than}"))
         .unwrap_or_default();
     Some((Tone::Good, format!("fetched {what} in {}{than}", with_bounds(found, duration))))
+}
+
+fn responsiveness(group: &GroupView) -> Option<(Tone, String)> {
+    let loaded = group.figure("self_loaded_p50_ms")?;
+    let of = |name: &str| group.median(name).map(duration);
+    let idle = of("self_idle_p50_ms").map_or(String::new(), |idle| format!(" ({idle} idle)"));
+    let foreign = of("foreign_loaded_p50_ms").map_or(String::new(), |under_load| {
+        let idle = of("foreign_idle_p50_ms").map_or(String::new(), |idle| format!(" ({idle} idle)"));
+        format!(", on a new connection in {under_load}{idle}")
+    });
+    let tone = if loaded.median > NOTICED_MS { Tone::Mixed } else { Tone::Good };
+    let answered = with_bounds(loaded, duration);
+    Some((tone, format!("answered under load in {answered}{idle}{foreign}")))
 }
 
 fn interactive(group: &GroupView) -> Option<(Tone, String)> {

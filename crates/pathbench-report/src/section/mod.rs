@@ -8,6 +8,7 @@ pub(crate) mod links;
 pub(crate) mod matrix;
 pub(crate) mod mtu;
 pub(crate) mod paths;
+pub(crate) mod response;
 pub(crate) mod results;
 pub(crate) mod run;
 pub(crate) mod trace;
@@ -25,6 +26,7 @@ pub(crate) fn measured(view: &View) -> impl Iterator<Item = Section> {
         links::links(view, false),
         findings::verdicts(view),
         results::summary(view),
+        response::of_groups(view),
         comparisons::comparisons(view),
         paths::handovers(view),
         paths::carried(view, false),

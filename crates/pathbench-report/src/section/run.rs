@@ -9,6 +9,7 @@ use crate::quantity::{Unit, duration, percent, rate};
 use crate::view::{View, value_text, variant_text};
 use pathbench_record::document::{DelayRecord, DirectionRecord, FailbackAbsence, OpeningOutcome, RunRecord};
 use pathbench_record::event::{Event, EventSource};
+use pathbench_record::response::ProbeKind;
 use pathbench_record::sample::Side;
 use pathbench_record::text::three_digits;
 use serde_json::{Map, Value as Json};
@@ -26,6 +27,7 @@ pub(crate) fn sections(view: &View, run: &RunRecord) -> Vec<Section> {
     }));
     let all = [
         Some(Section::new("", "", vec![Block::Findings(findings(run))])),
+        super::response::of_run(run),
         directions(run),
         impacts(run),
         failbacks(view, run),
@@ -55,8 +57,14 @@ fn application(run: &RunRecord) -> Vec<String> {
     let unacknowledged = run.delay_ms.as_ref().filter(|delay| delay.unacknowledged > 0);
     let unacknowledged =
         unacknowledged.map(|delay| format!("{} of {} unacknowledged", delay.unacknowledged, delay.messages));
+    let response = run.responsiveness.as_ref().and_then(|one| {
+        let loaded = one.loaded(ProbeKind::Own, |delay| delay.p50_ms)?;
+        let idle = one.idle(ProbeKind::Own, |delay| delay.p50_ms);
+        let idle = idle.map_or(String::new(), |idle| format!(", idle {}", duration(idle)));
+        Some(format!("under load {}{idle}", duration(loaded)))
+    });
     let fct = run.fct_ms.map(|ms| format!("completed in {}", duration(ms)));
-    [ping, delay, unacknowledged, fct].into_iter().flatten().collect()
+    [ping, delay, unacknowledged, response, fct].into_iter().flatten().collect()
 }
 
 pub(crate) fn in_short(run: &RunRecord, several_patterns: bool) -> String {

@@ -2,10 +2,12 @@
 
 mod observer;
 mod plan;
+mod probes;
 mod progress;
 mod run;
 
 pub use crate::stream::Update;
 pub use observer::{ClientControl, ClientObserver, Connected, PathProgress, Progress, Unobserved};
-pub use plan::ClientPlan;
-pub use run::{ClientError, ClientOutcome, FetchError, fetch_record, run_client};
+pub use plan::{ClientPlan, PathProbes, PathToProbe};
+pub use probes::run_client;
+pub use run::{ClientError, ClientOutcome, FetchError, fetch_record};

@@ -36,6 +36,24 @@ pub struct ClientPlan {
     pub patience: Duration,
     /// Limit of the wait for each connection, and for the server's answer on it.
     pub connect_timeout: Duration,
+    /// The UDP probes of a `responsiveness` test; `None`: no UDP address of the server is known.
+    #[serde(default)]
+    pub path_probes: Option<PathProbes>,
+}
+
+/// The server's address for UDP probes, and the paths to probe.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PathProbes {
+    pub server: SocketAddr,
+    pub paths: Vec<PathToProbe>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PathToProbe {
+    pub name: String,
+    /// The outgoing interface and the source address; the kernel's choice when absent.
+    pub interface: Option<String>,
+    pub local: Option<IpAddr>,
 }
 
 impl ClientPlan {
@@ -62,6 +80,7 @@ impl ClientPlan {
             server_sample_interval: None,
             patience: Duration::from_secs(30),
             connect_timeout: Duration::from_secs(5),
+            path_probes: None,
         }
     }
 }

@@ -138,7 +138,7 @@ impl Cookies {
     /// # Panics
     /// If the kernel provides no random bytes: cookies would not prove an address.
     pub fn new(now: Timestamp) -> Self {
-        Self { current: hmac::Key::new(hmac::HMAC_SHA256, &random::<32>()), previous: None, since: now }
+        Self { current: hmac::Key::new(hmac::HMAC_SHA256, &random_bytes::<32>()), previous: None, since: now }
     }
 
     pub fn cookie(&mut self, now: Timestamp, address: SocketAddr, session: u64) -> u64 {
@@ -180,11 +180,11 @@ fn cookie(key: &hmac::Key, address: SocketAddr, session: u64) -> u64 {
 /// # Panics
 /// If the kernel provides no random bytes.
 pub(crate) fn random_session() -> u64 {
-    u64::from_ne_bytes(random())
+    u64::from_ne_bytes(random_bytes())
 }
 
 /// getrandom(2) fails only in a sandbox that forbids it.
-fn random<const N: usize>() -> [u8; N] {
+pub(crate) fn random_bytes<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
     assert!(SystemRandom::new().fill(&mut bytes).is_ok(), "the kernel gives no random bytes");
     bytes

@@ -11,7 +11,7 @@ mod message;
 mod responder;
 mod socket;
 
-pub(crate) use admission::{COOKIE_RENEWAL, COOKIE_VALIDITY, random_session};
+pub(crate) use admission::{COOKIE_RENEWAL, COOKIE_VALIDITY, random_bytes, random_session};
 pub use admission::{Cookies, Cost, DatagramBudget};
 pub(crate) use client::{BUFFER_BYTES, STALE, TICK, turn, wait};
 pub use client::{DatagramClient, Outgoing};

@@ -12,3 +12,4 @@ mod template;
 pub use requester::{InteractiveCore, PingCore, RequesterStep};
 pub use responder::{MessageResponder, Reply, RequestArrival, ResponderPlan};
 pub use template::MessageFault;
+pub(crate) use template::{Template, in_turn};

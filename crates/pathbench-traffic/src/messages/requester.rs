@@ -83,6 +83,7 @@ pub struct PingCore {
     requests: Requests,
     /// One per request, the warm-up's included.
     made: Vec<MessageRecord>,
+    stopped: bool,
     /// Time limit of the answer to the last request.
     awaited_until: Option<Timestamp>,
     next_due: Timestamp,
@@ -98,6 +99,7 @@ impl PingCore {
             requests: Requests::new(test, 0, parameters.request_bytes, parameters.response_bytes),
             parameters,
             made: Vec::new(),
+            stopped: false,
             awaited_until: None,
             next_due: Timestamp::default(),
             meter: Meter::new(origin, patience),
@@ -115,7 +117,7 @@ impl PingCore {
             self.settle(now);
         }
         let sequence = self.made.len() as u32;
-        if sequence >= self.parameters.requests() {
+        if sequence >= self.parameters.requests() || self.stopped {
             return Ok(RequesterStep::Finished);
         }
         if now < self.next_due {
@@ -172,6 +174,11 @@ impl PingCore {
         if let Some(made) = self.made.last() {
             self.next_due = now.max(made.due + self.parameters.interval);
         }
+    }
+
+    /// No request follows the one that was begun last.
+    pub const fn stop(&mut self) {
+        self.stopped = true;
     }
 
     /// Time for which a request could not be written, once it exceeds the patience.

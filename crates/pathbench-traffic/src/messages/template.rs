@@ -32,19 +32,19 @@ impl MessageFault {
     }
 }
 
-pub(super) fn in_turn(kind: FrameKind, sequence: u32, expected: u32) -> Result<(), MessageFault> {
+pub(crate) fn in_turn(kind: FrameKind, sequence: u32, expected: u32) -> Result<(), MessageFault> {
     if sequence == expected { Ok(()) } else { Err(MessageFault::OutOfTurn { kind, sequence, expected }) }
 }
 
 /// Messages of one kind on one stream: their size and content.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Template {
+pub(crate) struct Template {
     content: Content,
     pub(super) body_bytes: usize,
 }
 
 impl Template {
-    pub(super) fn new(content: Content, body_bytes: u32) -> Self {
+    pub(crate) fn new(content: Content, body_bytes: u32) -> Self {
         Self { content, body_bytes: body_bytes as usize }
     }
 
@@ -56,13 +56,13 @@ impl Template {
         u64::from(sequence) * self.content_bytes() as u64
     }
 
-    pub(super) fn message(self, sequence: u32) -> MessageFrame {
+    pub(crate) fn message(self, sequence: u32) -> MessageFrame {
         let mut content = vec![0; self.content_bytes()];
         self.content.fill(self.offset(sequence), &mut content);
         MessageFrame { sequence, content }
     }
 
-    pub(super) fn check(self, kind: FrameKind, message: &MessageFrame) -> Result<(), MessageFault> {
+    pub(crate) fn check(self, kind: FrameKind, message: &MessageFrame) -> Result<(), MessageFault> {
         let sequence = message.sequence;
         if message.content.len() != self.content_bytes() {
             let given = message.content.len() + MIN_MESSAGE_BYTES;

@@ -4,7 +4,7 @@ use super::channel::StreamChannel;
 use super::error::StreamError;
 use super::state::{FirstByte, TestStream};
 use super::work::Work;
-use super::{dialogue, transfer};
+use super::{dialogue, load, transfer};
 use crate::meter::Wait;
 use crate::protocol::{ControlFrame, EndFrame, FrameKind};
 use pathbench_record::sample::Side;
@@ -50,6 +50,7 @@ impl TestStream {
             Work::Transfer { sending, receiving } => {
                 transfer::exchange(self, sending.as_deref(), receiving.as_deref(), channel, on_first_byte)
             }
+            Work::Load(load) => load::exchange(self, load, channel, on_first_byte),
             Work::Ping(core) => dialogue::ping(self, core, channel, on_first_byte),
             Work::Interactive(core) => dialogue::interactive(self, core, channel, on_first_byte),
             Work::Respond(core) => dialogue::respond(self, core, channel, on_first_byte),
@@ -68,6 +69,15 @@ impl TestStream {
                 let Some(core) = sending else { return Ok(()) };
                 let end = lock(core).end();
                 self.await_confirmation(channel, end, |_, frame| {
+                    Err(StreamError::from_unexpected(FrameKind::Done, frame))
+                })
+            }
+            Work::Load(load) => {
+                let core = lock(&load.core);
+                let (received, end, own_end) = (core.receiving.received_bytes, core.end, core.own_end());
+                drop(core);
+                self.confirm_received(channel, received, end)?;
+                self.await_confirmation(channel, own_end, |_, frame| {
                     Err(StreamError::from_unexpected(FrameKind::Done, frame))
                 })
             }

@@ -6,6 +6,7 @@ mod dialogue;
 mod error;
 mod exchange;
 mod group;
+mod load;
 mod plan;
 pub(crate) mod processor;
 mod state;

@@ -179,7 +179,7 @@ impl TestStream {
         if now > self.plan.deadline { Err(StreamError::Overtime) } else { Ok(()) }
     }
 
-    fn check_abort(&self) -> Result<(), StreamError> {
+    pub(super) fn check_abort(&self) -> Result<(), StreamError> {
         let aborted = || ReceiveError::Aborted { peer: self.connection.peer_addr() }.into();
         if self.connection.is_aborted() { Err(aborted()) } else { Ok(()) }
     }
@@ -316,6 +316,7 @@ impl TestStream {
         EndRecord {
             fct: self.fct(confirmed, &deliveries),
             messages: self.work.messages(now),
+            response: self.work.response(),
             // Path events of the connection: recorded once, like its figures.
             path_events: if self.index == 0 { self.connection.path_events() } else { Vec::new() },
             deliveries,

@@ -163,7 +163,7 @@ fn send(
 }
 
 /// Waits for a grant of some of `wanted` bytes, if this end limits the rate; `excuse` receives the time of that wait.
-fn await_grant<'a>(
+pub(super) fn await_grant<'a>(
     stream: &TestStream,
     clock: &dyn Clock,
     pacer: Option<&'a Pacer>,

@@ -46,7 +46,7 @@ impl Update {
                 self.messages.extend(lock(core).messages_since(&mut cursor.message, self.at));
             }
             Work::Respond(core) => self.arrivals.extend(lock(core).take_arrivals()),
-            Work::Transfer { .. } | Work::Ping(_) => {}
+            Work::Transfer { .. } | Work::Ping(_) | Work::Load(_) => {}
         }
         let samples =
             lock(&stream.sampler).as_ref().map(|sampler| Sampler::samples_since(sampler, cursor.sample));
@@ -63,11 +63,13 @@ impl Update {
 }
 
 impl TestStream {
-    /// Ends an interactive test early: neither end makes a further request. Other patterns continue.
+    /// Ends a test of messages early: neither end makes a further request. Other patterns continue.
     pub(crate) fn stop(&self, now: Timestamp) {
         self.group.stopping.store(true, Ordering::Release);
-        if let Work::Interactive(core) = &self.work {
-            lock(core).stop(now);
+        match &self.work {
+            Work::Interactive(core) => lock(core).stop(now),
+            Work::Ping(core) => lock(core).stop(),
+            Work::Transfer { .. } | Work::Load(_) | Work::Respond(_) => {}
         }
     }
 

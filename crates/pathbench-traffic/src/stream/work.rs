@@ -1,14 +1,17 @@
 //! The work of one stream at one end: the pure core of its pattern behind a lock.
 
+use super::load::LoadWork;
 use super::plan::TestPlan;
 use crate::content::{Content, ContentKind};
 use crate::messages::{InteractiveCore, MessageResponder, PingCore, ResponderPlan};
 use crate::meter::Meter;
+use crate::responsiveness::{LoadCore, LoadPlan};
 use crate::throughput::{ReceiveCore, SendCore, SendPlan};
 use pathbench_record::delivery::DeliverySeries;
 use pathbench_record::direction::Direction;
 use pathbench_record::end::MessageRecord;
 use pathbench_record::pattern::PatternParameters;
+use pathbench_record::response::ResponseRecord;
 use pathbench_record::sample::Side;
 use pathbench_record::time::Timestamp;
 use pathbench_transport::lock;
@@ -19,6 +22,7 @@ pub(crate) enum Work {
     Transfer { sending: Option<Box<Mutex<SendCore>>>, receiving: Option<Box<Mutex<ReceiveCore>>> },
     Ping(Mutex<PingCore>),
     Interactive(Mutex<InteractiveCore>),
+    Load(Box<LoadWork>),
     Respond(Mutex<MessageResponder>),
 }
 
@@ -33,6 +37,18 @@ impl Work {
                 let (flow, interactive) = (flow(stream), interactive.clone());
                 let core = InteractiveCore::new(flow, interactive, test, stream, origin, patience);
                 Self::Interactive(Mutex::new(core))
+            }
+            PatternParameters::Responsiveness(parameters) => {
+                let load = LoadPlan {
+                    side: plan.side,
+                    test,
+                    stream,
+                    parameters: parameters.clone(),
+                    block_bytes: plan.block_bytes(parameters.block_bytes, parameters.streams),
+                    ceiling_bytes: plan.ceiling_bytes,
+                    patience,
+                };
+                Self::Load(Box::new(LoadWork::new(LoadCore::new(load, origin))))
             }
             parameters => match ResponderPlan::new(parameters, test, stream) {
                 Some(respond) => Self::Respond(Mutex::new(MessageResponder::new(respond, origin, patience))),
@@ -81,6 +97,11 @@ impl Work {
                     visit(&lock(core).meter);
                 }
             }
+            Self::Load(load) => {
+                let core = lock(&load.core);
+                visit(&core.sending);
+                visit(&core.receiving);
+            }
             Self::Ping(core) => visit(&lock(core).meter),
             Self::Interactive(core) => visit(&lock(core).meter),
             Self::Respond(core) => visit(&lock(core).meter),
@@ -107,7 +128,7 @@ impl Work {
         let (messages, is_ping) = match self {
             Self::Interactive(core) => (lock(core).messages_from(*reported, now), false),
             Self::Ping(core) => (lock(core).messages_from(*reported), true),
-            Self::Transfer { .. } | Self::Respond(_) => return None,
+            Self::Transfer { .. } | Self::Load(_) | Self::Respond(_) => return None,
         };
         for (index, message) in messages.iter().enumerate() {
             let is_last = index + 1 == messages.len();
@@ -143,9 +164,19 @@ impl Work {
 
     pub(super) fn messages(&self, now: Timestamp) -> Vec<MessageRecord> {
         match self {
-            Self::Transfer { .. } | Self::Respond(_) => Vec::new(),
+            Self::Transfer { .. } | Self::Load(_) | Self::Respond(_) => Vec::new(),
             Self::Ping(core) => lock(core).messages(),
             Self::Interactive(core) => lock(core).messages(now),
+        }
+    }
+}
+
+impl Work {
+    /// The probes of a client's `responsiveness` test, from its first stream.
+    pub(super) fn response(&self) -> Option<ResponseRecord> {
+        match self {
+            Self::Load(load) => lock(&load.core).response(),
+            _ => None,
         }
     }
 }

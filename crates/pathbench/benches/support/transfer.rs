@@ -56,6 +56,7 @@ pub(crate) fn pathbench(
         socket: socket.clone(),
         quic: QuicOptions::default(),
         encrypted: matches!(transport, Transport::Quic | Transport::Mpquic),
+        answers_probes: false,
         sample_interval: Duration::from_millis(100),
     };
     let (address, fingerprint) = environment

@@ -19,7 +19,8 @@ use pathbench_record::text::duration;
 use pathbench_record::time::{Clock, SharedClock, Timestamp, WallClock};
 use pathbench_record::transport::{Transport, TransportLabel};
 use pathbench_traffic::client::{
-    ClientError, ClientOutcome, ClientPlan, Progress as Transferred, Unobserved, fetch_record, run_client,
+    ClientError, ClientOutcome, ClientPlan, PathProbes, PathToProbe, Progress as Transferred, Unobserved,
+    fetch_record, run_client,
 };
 use pathbench_traffic::protocol::RefusalCode;
 use pathbench_transport::{LocalPath, QuicOptions, Security, SocketOptions, Trust};
@@ -210,6 +211,18 @@ impl TestClient {
     }
 }
 
+/// The UDP probes of the paths of a test to the server's address `server`: of the bound path, or of all paths.
+pub(crate) fn path_probes(server: SocketAddr, paths: &[ClientPath], is_multipath: bool) -> PathProbes {
+    let most = if is_multipath { paths.len() } else { 1 };
+    let of_family = |address: &&IpAddr| address.is_ipv4() == server.is_ipv4();
+    let paths = paths.iter().take(most).map(|path| PathToProbe {
+        name: path.name.clone(),
+        interface: Some(path.interface.clone()),
+        local: path.addresses.iter().find(of_family).copied(),
+    });
+    PathProbes { server, paths: paths.collect() }
+}
+
 /// The difference of the host's protocol counters (SNMP MIB) since `before`.
 pub(crate) fn counters_since(before: Option<&KernelCounters>) -> Option<BTreeMap<String, i64>> {
     let after = KernelCounters::read().ok()?;
@@ -323,6 +336,7 @@ pub(crate) fn asked_parameters(name: &str, parameters: &PatternParameters) -> Ma
             "omit_ms": ms(throughput.omit),
         }),
         PatternParameters::Interactive(interactive) => json!(interactive),
+        PatternParameters::Responsiveness(response) => json!(response),
     };
     let mut asked = match asked {
         Value::Object(map) => map,

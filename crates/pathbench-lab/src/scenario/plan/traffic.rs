@@ -6,6 +6,7 @@ use pathbench_record::network::AddressFamily;
 use pathbench_record::pattern::{
     Amount, BulkParameters, InteractiveParameters, PatternParameters, PingParameters, ThroughputParameters,
 };
+use pathbench_record::response::ResponsivenessParameters;
 use pathbench_record::transport::TransportLabel;
 use pathbench_record::units::milliseconds;
 use serde::{Deserialize, Serialize};
@@ -59,6 +60,8 @@ pub enum PatternPlan {
     Throughput(ThroughputPlan),
     /// Small requests and responses at a fixed interval.
     Interactive(InteractiveParameters),
+    /// Probes while the connection is idle and under load.
+    Responsiveness(ResponsivenessParameters),
 }
 
 impl PatternPlan {
@@ -73,6 +76,7 @@ impl PatternPlan {
                 _ => "throughput",
             },
             Self::Interactive(_) => "interactive",
+            Self::Responsiveness(_) => "responsiveness",
         }
     }
 
@@ -82,15 +86,17 @@ impl PatternPlan {
             Self::Bulk(bulk) => PatternParameters::Bulk(bulk.clone()),
             Self::Throughput(throughput) => PatternParameters::Throughput(throughput.into()),
             Self::Interactive(interactive) => PatternParameters::Interactive(interactive.clone()),
+            Self::Responsiveness(response) => PatternParameters::Responsiveness(response.clone()),
         }
     }
 
     /// Sending time, warm-up included; `None` for a pattern that ends by count or by bytes.
-    pub const fn duration(&self) -> Option<Duration> {
+    pub fn duration(&self) -> Option<Duration> {
         match self {
             Self::Ping(_) | Self::Bulk(_) => None,
             Self::Throughput(throughput) => throughput.duration,
             Self::Interactive(interactive) => Some(interactive.duration),
+            Self::Responsiveness(response) => Some(response.duration()),
         }
     }
 }

@@ -11,6 +11,7 @@ use pathbench_record::direction::DataDirection;
 use pathbench_record::pattern::{
     Amount, BulkParameters, InteractiveParameters, PatternParameters, PingParameters, ThroughputParameters,
 };
+use pathbench_record::response::ResponsivenessParameters;
 use pathbench_record::transport::Transport;
 use pathbench_record::units::{Size, Span};
 use std::path::PathBuf;
@@ -58,7 +59,7 @@ pub(crate) struct TrafficArgs {
     /// An answer in about a minute: throughput in both directions, once, 4 s each; other options change its parts
     #[arg(long)]
     pub(super) quick: bool,
-    /// Patterns; throughput stands for throughput-upload and throughput-download [default: all]
+    /// Patterns; throughput stands for throughput-upload and throughput-download [default: all except responsiveness]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_enum)]
     pub(super) patterns: Vec<PatternName>,
     /// Runs of each pattern on each transport [default: 3; with --quick 1; with --until-ci at most 100]
@@ -102,6 +103,7 @@ pub(super) enum PatternName {
     #[value(alias = "iperf")]
     Throughput,
     Interactive,
+    Responsiveness,
 }
 
 /// A pattern of the suite with its name in results.
@@ -117,6 +119,7 @@ impl SuitePattern {
         match &self.parameters {
             // A run needs almost none of its linger time.
             PatternParameters::Interactive(interactive) => Some(interactive.duration),
+            PatternParameters::Responsiveness(response) => Some(response.duration()),
             other => other.nominal_duration(),
         }
     }
@@ -126,6 +129,10 @@ impl SuitePattern {
         match &self.parameters {
             PatternParameters::Throughput(_) => (self.nominal().unwrap_or_default(), 0),
             PatternParameters::Bulk(bulk) => (Duration::ZERO, bulk.bytes + bulk.upload_bytes),
+            PatternParameters::Responsiveness(response) => {
+                let directions = response.phases.iter().map(|phase| 1 + u32::from(*phase == DataDirection::Both));
+                (response.load.saturating_mul(directions.sum()), 0)
+            }
             // A few kilobytes per second.
             PatternParameters::Ping(_) | PatternParameters::Interactive(_) => (Duration::ZERO, 0),
         }
@@ -133,7 +140,7 @@ impl SuitePattern {
 
     /// Whether the pattern sends enough to need more than one path.
     pub(super) const fn fills_paths(&self) -> bool {
-        matches!(self.parameters, PatternParameters::Throughput(_))
+        matches!(self.parameters, PatternParameters::Throughput(_) | PatternParameters::Responsiveness(_))
     }
 }
 
@@ -215,16 +222,20 @@ fn patterns(args: &TrafficArgs) -> Vec<SuitePattern> {
     let ping = PingParameters { count: PINGS, ..PingParameters::default() };
     let bulk = BulkParameters { bytes: args.bulk_bytes.0, ..BulkParameters::default() };
     let interactive = InteractiveParameters { duration, ..InteractiveParameters::default() };
+    let response = ResponsivenessParameters::default();
     let all = [
         (PatternName::Ping, "ping", PatternParameters::Ping(ping)),
         (PatternName::Bulk, "bulk", PatternParameters::Bulk(bulk)),
         (PatternName::ThroughputUpload, "throughput-upload", throughput(DataDirection::Upload)),
         (PatternName::ThroughputDownload, "throughput-download", throughput(DataDirection::Download)),
         (PatternName::Interactive, "interactive", PatternParameters::Interactive(interactive)),
+        (PatternName::Responsiveness, "responsiveness", PatternParameters::Responsiveness(response)),
     ];
     let wanted = |pattern: PatternName| {
         let both = matches!(pattern, PatternName::ThroughputUpload | PatternName::ThroughputDownload);
-        (args.patterns.is_empty() && (both || !args.quick))
+        // Half a minute of load is not part of the suite.
+        let is_default = pattern != PatternName::Responsiveness && (both || !args.quick);
+        (args.patterns.is_empty() && is_default)
             || args.patterns.contains(&pattern)
             || (both && args.patterns.contains(&PatternName::Throughput))
     };

@@ -5,7 +5,9 @@ use super::labels::{expected_data, put_first};
 use super::plan::{SuitePattern, SuitePlan};
 use crate::client::discovery::Reached;
 use crate::client::network::{InterfaceWitness, NetworkMonitor};
-use crate::client::{Clocks, ServerTarget, TestClient, TestEvidence, busy_wait, counters_since, start_test};
+use crate::client::{
+    Clocks, ServerTarget, TestClient, TestEvidence, busy_wait, counters_since, path_probes, start_test,
+};
 use crate::progress::{ProgressDisplay, RunProgress};
 use crate::session::MeasurementSession;
 use pathbench_analysis::assembly::{AssembledRun, ClientPath, Evidence, RunSetting};
@@ -264,7 +266,11 @@ impl<'a> TestSuite<'a> {
             self.notes.push(format!("the network changed before run {id}: {}", changes.join(", ")));
         }
         self.monitor.follow(paths);
-        let plan = self.client.plan(scheduled.label.transport, &target, pattern.parameters.clone());
+        let transport = scheduled.label.transport;
+        let plan = ClientPlan {
+            path_probes: self.udp_address().map(|server| path_probes(server, paths, transport.is_multipath())),
+            ..self.client.plan(transport, &target, pattern.parameters.clone())
+        };
         let setting = self.setting(pattern, paths);
         let so_far = Evidence::new(id.to_owned(), &setting, &scheduled.label, scheduled.repetition);
         let (before, begun) = (KernelCounters::read().ok(), self.client.clock.now());
@@ -323,6 +329,12 @@ impl<'a> TestSuite<'a> {
         }
         let is_bound = own.is_some() || self.client.initial.get().is_some();
         Some((ServerTarget { address, host: self.server.host.clone(), paths, is_bound }, known))
+    }
+
+    /// The server's address that answers UDP probes, if one is known.
+    fn udp_address(&self) -> Option<SocketAddr> {
+        let of_transport = |transport| self.endpoints.get(&transport).copied();
+        of_transport(Transport::Quic).or_else(|| of_transport(Transport::Mpquic))
     }
 
     fn setting(&self, pattern: &SuitePattern, paths: &[ClientPath]) -> RunSetting {
