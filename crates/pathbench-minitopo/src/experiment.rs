@@ -26,11 +26,23 @@ pub(super) struct MinitopoExperiment {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum MinitopoPattern {
-    Iperf { duration: Option<Duration>, streams: u64 },
+    Iperf {
+        duration: Option<Duration>,
+        streams: u64,
+    },
     /// A sender whose application has a rate.
-    Limited { bytes: u64, rate_bps: u64 },
-    Bulk { bytes: u64 },
-    Ping { count: u64, interval: Duration, bytes: u64 },
+    Limited {
+        bytes: u64,
+        rate_bps: u64,
+    },
+    Bulk {
+        bytes: u64,
+    },
+    Ping {
+        count: u64,
+        interval: Duration,
+        bytes: u64,
+    },
 }
 
 impl Default for MinitopoExperiment {
@@ -91,7 +103,8 @@ impl<'a> Reader<'a> {
         let Some(entry) = self.get(key) else { return default };
         let value = size(&entry.value).filter(|bytes| range.contains(bytes));
         if value.is_none() {
-            let problem = format!("`{}` is not a size from {} to {} bytes", entry.value, range.start(), range.end());
+            let problem =
+                format!("`{}` is not a size from {} to {} bytes", entry.value, range.start(), range.end());
             self.ledger.wrong(&entry.at, problem, "write a number with k, m or g for 1024, 1024², 1024³");
         }
         value.unwrap_or(default)
