@@ -41,7 +41,9 @@ pub(super) fn entries(content: &[u8], ledger: &MistakeLog, strict: bool) -> Vec<
         }
         let pair = line.split_once(':').or_else(|| (!strict).then_some(("", line)));
         match pair {
-            Some((key, value)) if (!key.trim().is_empty() || !line.contains(':')) && !line.contains(char::is_control) => {
+            Some((key, value))
+                if (!key.trim().is_empty() || !line.contains(':')) && !line.contains(char::is_control) =>
+            {
                 let at = At { key: key.trim().to_owned(), ..at(index) };
                 let line = u32::try_from(index + 1).unwrap_or(u32::MAX);
                 entries.push(KeyValue { line, at, value: value.trim().to_owned() });

@@ -20,17 +20,28 @@ pub(super) struct MinitopoExperiment {
     pub(super) single_subflow: Option<(String, &'static str)>,
     /// Whether the server announces its further addresses.
     pub(super) server_announces: bool,
-    is_netcat: bool,
     pub(super) notes: Vec<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum MinitopoPattern {
-    Iperf { duration: Option<Duration>, streams: u64 },
+    Iperf {
+        duration: Option<Duration>,
+        streams: u64,
+    },
     /// A sender whose application has a rate.
-    Limited { bytes: u64, rate_bps: u64 },
-    Bulk { bytes: u64 },
-    Ping { count: u64, interval: Duration, bytes: u64 },
+    Limited {
+        bytes: u64,
+        rate_bps: u64,
+    },
+    Bulk {
+        bytes: u64,
+    },
+    Ping {
+        count: u64,
+        interval: Duration,
+        bytes: u64,
+    },
 }
 
 impl Default for MinitopoExperiment {
@@ -46,13 +57,14 @@ impl Default for MinitopoExperiment {
             tls: false,
             single_subflow: None,
             server_announces: true,
-            is_netcat: false,
             notes: Vec::new(),
         }
     }
 }
 
 const TYPES: &str = "give iperf, ping, msg, http, https, nc, ncpv, pquic or none";
+/// Keys of the types `nc` and `ncpv`, read with their pattern.
+const NETCAT_KEYS: [&str; 6] = ["ddIBS", "ddCount", "pvRateLimit", "changePv", "changePvAt", "ncServerPort"];
 /// Least and most of `rate` and `bytes` of `throughput`.
 const RATES: RangeInclusive<u64> = 8_000..=100_000_000_000;
 const MOST_BYTES: u64 = 10_000_000_000;
@@ -91,7 +103,8 @@ impl<'a> Reader<'a> {
         let Some(entry) = self.get(key) else { return default };
         let value = size(&entry.value).filter(|bytes| range.contains(bytes));
         if value.is_none() {
-            let problem = format!("`{}` is not a size from {} to {} bytes", entry.value, range.start(), range.end());
+            let problem =
+                format!("`{}` is not a size from {} to {} bytes", entry.value, range.start(), range.end());
             self.ledger.wrong(&entry.at, problem, "write a number with k, m or g for 1024, 1024², 1024³");
         }
         value.unwrap_or(default)
@@ -117,7 +130,6 @@ impl MinitopoExperiment {
         let reader = Reader { entries, ledger };
         let mut experiment = Self::default();
         let kind = reader.get("xpType").map_or("none", |entry| entry.value.as_str());
-        experiment.is_netcat = kind == "nc" || kind == "ncpv";
         experiment.pattern(kind, &reader);
         if kind != "none" && kind != "pquic" {
             let multipath = reader.whole("mptcpEnabled", 1, 0, 1) == 1;
@@ -127,7 +139,10 @@ impl MinitopoExperiment {
             experiment.backup[index] = reader.whole(key, 0, 0, 1) == 1;
         }
         for entry in entries {
-            experiment.setting(entry, ledger);
+            let is_netcat_key = NETCAT_KEYS.contains(&entry.key()) || entry.key().starts_with("ncClientPort");
+            if !(is_netcat_key && ["nc", "ncpv"].contains(&kind)) {
+                experiment.setting(entry, ledger);
+            }
         }
         experiment
     }
@@ -251,9 +266,6 @@ impl MinitopoExperiment {
             "xpType" | "mptcpEnabled" | "iperfTime" | "iperfParallel" | "pingCount" | "msgClientSleep"
             | "msgNbRequests" | "msgBytes" | "file" | "file_size" | "pquicSize" | "pquicPlugins"
             | "pquicClientPlugins" | "pquicServerPlugins" | "backup_path_0" | "backup_path_1" => {}
-            "ddIBS" | "ddCount" | "pvRateLimit" | "changePv" | "changePvAt" | "ncServerPort"
-                if self.is_netcat => {}
-            key if self.is_netcat && key.starts_with("ncClientPort") => {}
             "congctrl" => match ["cubic", "reno", "bbr"].into_iter().find(|known| *known == value) {
                 Some(known) => self.congestion = Some(known),
                 None => self.notes.push(left_out("not a congestion control of the unpatched kernel")),

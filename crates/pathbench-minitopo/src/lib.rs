@@ -50,7 +50,9 @@ pub fn import_minitopo(
 
 fn topology_entries(content: &[u8], ledger: &MistakeLog) -> Vec<KeyValue> {
     match std::str::from_utf8(content).map(entry::normalise) {
-        Ok(text) if content.len() <= entry::MOST_BYTES && yaml::is_yaml(&text) => yaml::entries(&text, ledger),
+        Ok(text) if content.len() <= entry::MOST_BYTES && yaml::is_yaml(&text) => {
+            yaml::entries(&text, ledger)
+        }
         _ => entry::entries(content, ledger, true),
     }
 }

@@ -151,7 +151,8 @@ impl NetemArguments {
             _ => None,
         };
         if words.peek() == Some("paretonormal") {
-            let problem = "netem's `paretonormal` cannot be imported: it is a table of a mixture of two distributions";
+            let problem =
+                "netem's `paretonormal` cannot be imported: it is a table of a mixture of two distributions";
             return Err(wrong(problem, "give normal or pareto"));
         }
         self.distribution = Some(words.value("distribution", known, "uniform, normal or pareto")?);
@@ -194,7 +195,10 @@ impl NetemArguments {
             return Err(wrong("the delay is longer than a minute", "give at most 60s"));
         }
         if self.reorder.is_some() && self.delay.is_zero() {
-            return Err(wrong("without a delay netem cannot reorder", "give delay as well, as in delay 20ms reorder 25%"));
+            return Err(wrong(
+                "without a delay netem cannot reorder",
+                "give delay as well, as in delay 20ms reorder 25%",
+            ));
         }
         if self.jitter > self.delay && self.distribution != Some("netem-pareto") {
             return Err(wrong("the jitter is larger than the delay", "give a delay at least as large"));

@@ -93,7 +93,9 @@ mod tests {
         for (text, bps) in [("1mbit", 1_000_000), ("8000", 8_000), ("1Mbps", 8_000_000), ("0.5kbit", 500)] {
             assert_eq!(tc_rate(text), Some(bps), "{text}");
         }
-        for (text, bytes) in [("400k", 409_600), ("1K", 1_024), ("2m", 2_097_152), ("7", 7), ("1.5g", 1_610_612_736)] {
+        for (text, bytes) in
+            [("400k", 409_600), ("1K", 1_024), ("2m", 2_097_152), ("7", 7), ("1.5g", 1_610_612_736)]
+        {
             assert_eq!(size(text), Some(bytes), "{text}");
         }
         assert_eq!((size("1kB"), size("k"), size("-1")), (None, None, None));

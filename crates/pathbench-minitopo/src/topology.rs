@@ -86,8 +86,7 @@ pub(super) struct MinitopoTopology {
 
 const TYPES: &str =
     "give MultiIf, the type that can be imported (or MultiIfMultiClient, of which only the first client is)";
-const LONGEST: &str =
-    "give delay,bandwidth or delay,queue,bandwidth[,loss[,backup]]: ms one way, packets, Mbit/s, %, 0 or 1 (or False, True)";
+const LONGEST: &str = "give delay,bandwidth or delay,queue,bandwidth[,loss[,backup]]: ms one way, packets, Mbit/s, %, 0 or 1 (or False, True)";
 /// The kernel supports eight MPTCP endpoints, and one octet of the addresses is the number of the link.
 const MOST_PATHS: usize = 8;
 

@@ -103,10 +103,12 @@ fn link(
     let bucket = path.bucket_bytes();
     if path.is_old {
         // TCIntf of Mininet puts netem, with the queue as its limit, below the rate.
-        text.push("# Mininet's netem holds these packets in delay and queue together; here the delay holds others.".to_owned());
-        let caps = u128::from(path.queue_packets) * 1_500 * 8 * 1_000_000_000 / path.delay.as_nanos().max(1);
-        if caps < u128::from(path.rate_bps) {
-            text.push(format!("# It therefore passes at most {:.3} Mbit/s.", caps as f64 / 1e6));
+        text.push(
+            "# In Mininet, the packets in the delay take places of the queue; here they do not.".to_owned(),
+        );
+        let most = u128::from(path.queue_packets) * 1_500 * 8 * 1_000_000_000 / path.delay.as_nanos().max(1);
+        if most < u128::from(path.rate_bps) {
+            text.push(format!("# At most {:.3} Mbit/s pass there.", most as f64 / 1e6));
         }
     } else if path.queue_given {
         text.push(format!("# minitopo's own holds {bucket} bytes: the bandwidth-delay product as well"));
@@ -221,7 +223,8 @@ fn event(text: &mut Vec<String>, path: &TopologyPath, change: &NetemAt, so_far: 
     text.push(format!("[[event]]\nat = \"{}\"", Span(change.time().unwrap_or_default())));
     text.push(format!("link = \"{}\"\naction = \"set\"", path.name()));
     text.push(format!("delay = \"{}\"", Span(netem.delay)));
-    jitter(text, netem, ever(|netem| !netem.jitter.is_zero()));
+    let correlated = ever(|netem| netem.effective_jitter_correlation() > 0.0);
+    jitter(text, netem, ever(|netem| !netem.jitter.is_zero()), correlated);
     match netem.loss {
         NetemLoss::Independent(percent) => text.push(format!("loss = \"{percent}%\"")),
         NetemLoss::Chain { to_bad, to_good, loss_bad, loss_good } => text.push(format!(
@@ -230,16 +233,21 @@ fn event(text: &mut Vec<String>, path: &TopologyPath, change: &NetemAt, so_far: 
         )),
     }
     if ever(|netem| netem.loss_correlation > 0.0) {
-        let comment = if netem.loss_correlation > 0.0 { " # as netem's: the mean is not the loss" } else { "" };
+        let comment =
+            if netem.loss_correlation > 0.0 { " # as netem's: the mean is not the loss" } else { "" };
         text.push(format!("loss_correlation = \"{}%\"{comment}", netem.loss_correlation));
     }
     if ever(|netem| netem.reorder.is_some()) {
         let none = NetemReorder { share: 0.0, correlation: 0.0, gap: 1 };
         let NetemReorder { share, correlation, gap } = netem.reorder.unwrap_or(none);
-        text.push(format!("reorder_share = \"{share}%\"\nreorder_correlation = \"{correlation}%\"\nreorder_gap = {gap}"));
+        text.push(format!(
+            "reorder_share = \"{share}%\"\nreorder_correlation = \"{correlation}%\"\nreorder_gap = {gap}"
+        ));
     }
-    let rate_bps = |netem: &NetemArguments| netem.rate_bps.map_or(path.rate_bps, |bps| bps.min(path.rate_bps));
-    let caps = |netem: &&NetemArguments| matches!(netem.limit_effect(rate_bps(netem)), LimitEffect::Caps { .. });
+    let rate_bps =
+        |netem: &NetemArguments| netem.rate_bps.map_or(path.rate_bps, |bps| bps.min(path.rate_bps));
+    let caps =
+        |netem: &&NetemArguments| matches!(netem.limit_effect(rate_bps(netem)), LimitEffect::Caps { .. });
     limit(text, netem.limit_effect(rate_bps(netem)), so_far.iter().any(caps));
     if ever(|netem| netem.duplicate > 0.0) {
         text.push(format!("duplicate = \"{}%\"", netem.duplicate));
@@ -252,7 +260,8 @@ fn event(text: &mut Vec<String>, path: &TopologyPath, change: &NetemAt, so_far: 
     }
 }
 
-fn jitter(text: &mut Vec<String>, netem: &NetemArguments, ever: bool) {
+/// `ever`, `correlated`: this change or an earlier one has jitter, or jitter with a correlation.
+fn jitter(text: &mut Vec<String>, netem: &NetemArguments, ever: bool, correlated: bool) {
     if !ever {
         return;
     }
@@ -267,7 +276,9 @@ fn jitter(text: &mut Vec<String>, netem: &NetemArguments, ever: bool) {
             netem.jitter_correlation
         ));
     }
-    text.push(format!("jitter_correlation = \"{correlation}%\""));
+    if correlated {
+        text.push(format!("jitter_correlation = \"{correlation}%\""));
+    }
 }
 
 /// `before`: an earlier change has set a limit.
@@ -282,7 +293,9 @@ fn limit(text: &mut Vec<String>, effect: LimitEffect, before: bool) {
             text.push(format!("in_flight_limit = {packets}"));
         }
         LimitEffect::NeverReached { packets } => {
-            text.push(format!("# netem's limit of {packets} packets is never reached at this rate and delay."));
+            text.push(format!(
+                "# netem's limit of {packets} packets is never reached at this rate and delay."
+            ));
         }
         LimitEffect::None => {}
     }

@@ -22,7 +22,8 @@ const KEYS: &str = "known are version, topology.type, topology.desc, topology.su
 /// Whether a topology file is in YAML: minitopo's own files have neither of these keys.
 pub(super) fn is_yaml(text: &str) -> bool {
     let lines = text.lines().map(without_comment).map(str::trim_end);
-    let first = lines.filter(|line| !line.is_empty() && *line != "---").map(|line| line.split(':').next()).next();
+    let first =
+        lines.filter(|line| !line.is_empty() && *line != "---").map(|line| line.split(':').next()).next();
     first.flatten().is_some_and(|key| key == "version" || key == "topology")
 }
 
@@ -34,7 +35,8 @@ pub(super) fn entries(text: &str, ledger: &MistakeLog) -> Vec<KeyValue> {
         let key = match scalar.path.as_str() {
             "version" => {
                 if scalar.value != "1" {
-                    let problem = format!("`{}` is not a version of the format that can be imported", scalar.value);
+                    let problem =
+                        format!("`{}` is not a version of the format that can be imported", scalar.value);
                     ledger.wrong(&at(ledger, scalar.line, "version"), problem, "give version: 1");
                 }
                 continue;
@@ -82,7 +84,11 @@ fn path(scalars: &[Scalar], ledger: &MistakeLog) -> Option<KeyValue> {
                 ledger.wrong(&at(ledger, scalar.line, key), problem, "give one without a comma");
             }
             Some(Some(_)) => {
-                ledger.wrong(&at(ledger, scalar.line, key), "the key is given twice", "remove one of the two");
+                ledger.wrong(
+                    &at(ledger, scalar.line, key),
+                    "the key is given twice",
+                    "remove one of the two",
+                );
             }
             None => ledger.wrong(&at(ledger, scalar.line, key), "paths have no such key", KEYS),
         }
@@ -99,7 +105,11 @@ fn path(scalars: &[Scalar], ledger: &MistakeLog) -> Option<KeyValue> {
         None if loss.is_none() && backup.is_none() => format!("{delay},{bandwidth}"),
         None => {
             let remedy = "add queue_pkts: VALUE";
-            ledger.wrong(&at(ledger, line, "queue_pkts"), "a path with a loss or a backup flag needs a queue", remedy);
+            ledger.wrong(
+                &at(ledger, line, "queue_pkts"),
+                "a path with a loss or a backup flag needs a queue",
+                remedy,
+            );
             return None;
         }
     };

@@ -116,9 +116,8 @@ fn plan(link: &LinkPlan, near: SocketAddr, far: SocketAddr) -> CalibrationPlan {
         },
         LinkEngine::Emulated => {
             let models = [&link.forward, &link.reverse];
-            let rates = |model: &&LinkModel| {
-                [model.mean_rate_bps(), model.policer.map(|policer| policer.rate_bps)]
-            };
+            let rates =
+                |model: &&LinkModel| [model.mean_rate_bps(), model.policer.map(|policer| policer.rate_bps)];
             let slowest = models.iter().flat_map(rates).flatten().min();
             let emptying = models.map(judgement::emptying_time).into_iter().max().unwrap_or_default();
             let jitter = link.forward.jitter.max(link.reverse.jitter);

@@ -283,8 +283,7 @@ pub(super) fn check(sections: &[&ScenarioSection<'_>], model: &LinkModel) {
     {
         check_queue(section, model);
     }
-    let manages =
-        matches!(model.queue_discipline, Discipline::CoDel | Discipline::Pie | Discipline::FqCoDel);
+    let manages = matches!(model.queue_discipline, Discipline::CoDel | Discipline::Pie | Discipline::FqCoDel);
     for key in ["ecn", "queue_target", "queue_interval"] {
         if own(&[key]) && (key != "ecn" || model.ecn) && !manages {
             let problem = "only active queue management (codel, pie, fq_codel) has this setting";
@@ -326,7 +325,9 @@ fn dependent_conflicts(model: &LinkModel) -> Vec<(&'static str, &'static str, &'
             "give rate or rate_steps as well, or leave burst out",
         ),
         (
-            model.mean_rate_bps().is_some_and(|bps| model.burst_bytes.saturating_mul(8) / bps > LONGEST_BURST_S),
+            model
+                .mean_rate_bps()
+                .is_some_and(|bps| model.burst_bytes.saturating_mul(8) / bps > LONGEST_BURST_S),
             "burst",
             "the burst lasts longer than 60 s at the rate",
             "give fewer bytes",

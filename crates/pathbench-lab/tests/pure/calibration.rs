@@ -81,12 +81,17 @@ fn a_policed_link_is_measured_at_the_rate_of_its_policer() {
     let policed = link(policed);
     assert_eq!(expected_rate_bps(&policed.forward), Some(10_000_000));
     // 2 % of the packets are lost behind the policer.
-    let measured = LinkMeasurement { forward_bps: Some(9_800_000), reverse_bps: Some(9_780_000), ..as_asked(20.0) };
+    let measured =
+        LinkMeasurement { forward_bps: Some(9_800_000), reverse_bps: Some(9_780_000), ..as_asked(20.0) };
     assert_eq!(judge(&policed, &probed(980), &measured), Vec::<String>::new());
     let wrong = judge(&policed, &probed(980), &as_asked(20.0));
     assert!(wrong[0].contains("9.8 Mbit/s asked for, 49.90 measured"), "{wrong:?}");
     let rate = |keys: &str| expected_rate_bps(&link(keys).forward);
-    assert_eq!(rate("policer = { rate = \"80mbit\", burst = \"64kB\" }"), Some(50_000_000), "the link is slower");
+    assert_eq!(
+        rate("policer = { rate = \"80mbit\", burst = \"64kB\" }"),
+        Some(50_000_000),
+        "the link is slower"
+    );
     assert_eq!(rate("queue_discipline = \"fq_codel\""), Some(50_000_000));
     assert_eq!(rate("burst = \"20MB\""), None, "too much to empty the bucket");
     assert_eq!(rate("delay = \"20ms\"\nin_flight_limit = 30"), None);
@@ -97,7 +102,8 @@ fn a_policed_link_is_measured_at_the_rate_of_its_policer() {
 fn delays_and_losses_of_netems_effects_are_expected_as_they_are() {
     let delay = |keys: &str| expected_delay_ms(&link(keys).forward, 142).map(|(median, _)| median);
     let sending = 142.0 * 8.0 / 50_000.0;
-    let near = |found: Option<f64>, expected: f64| found.is_some_and(|found| (found - expected).abs() < 0.001);
+    let near =
+        |found: Option<f64>, expected: f64| found.is_some_and(|found| (found - expected).abs() < 0.001);
     assert!(near(delay("delay = \"20ms\""), 20.0 + sending));
     assert!(near(delay("delay = \"20ms\"\nburst = \"30kB\""), 20.0), "the bucket is full");
     let pareto = "delay = \"20ms\"\njitter = \"10ms\"\njitter_distribution = \"netem-pareto\"";

@@ -86,7 +86,9 @@ fn token_buckets_and_the_effects_of_netem_are_read() {
     let expected = PolicerModel { rate_bps: 10_000_000, burst_bytes: 64_000 };
     assert_eq!(policer("policer = { rate = \"10mbit\", burst = \"64kB\" }"), Some(expected));
     assert_eq!(policer("policer = { rate = \"10mbit\", burst = 0 }"), None);
-    let apart = link("policer = { rate = \"10mbit\", burst = \"64kB\" }\ndownload.policer = { rate = \"1mbit\", burst = 0 }");
+    let apart = link(
+        "policer = { rate = \"10mbit\", burst = \"64kB\" }\ndownload.policer = { rate = \"1mbit\", burst = 0 }",
+    );
     assert_eq!((apart.forward.policer, apart.reverse.policer), (Some(expected), None));
     assert_eq!(link("rate = \"10mbit\"\nburst = \"30kB\"").forward.burst_bytes, 30_000);
     let model = model(
@@ -278,7 +280,10 @@ const ONE_BY_ONE: &[(&str, &str)] = &[
         "9: path.eth.loss_correlation: link-layer retransmission makes attempts whose losses have no correlation; leave \
          arq or loss_correlation out",
     ),
-    ("reorder_share = \"5%\"", "7: path.eth.reorder_share: without a delay no packet can skip it; give delay as well"),
+    (
+        "reorder_share = \"5%\"",
+        "7: path.eth.reorder_share: without a delay no packet can skip it; give delay as well",
+    ),
     ("in_flight_limit = 9", "7: path.eth.in_flight_limit: without a delay no packet is in flight"),
     (
         "queue_discipline = \"red\"",

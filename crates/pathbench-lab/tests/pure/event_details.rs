@@ -92,16 +92,8 @@ fn every_key_of_set_is_in_the_details() {
             "\"25%\"\nloss = \"1%\"\narq = { retries = 0 }",
             json!({ "loss_correlation": 0.25, "loss": 0.01, "arq": { "retries": 0, "pause_ms": 0.0 } }),
         ),
-        (
-            "reorder_share",
-            "\"5%\"\ndelay = \"30ms\"",
-            json!({ "reorder_share": 0.05, "delay_ms": 30.0 }),
-        ),
-        (
-            "in_flight_limit",
-            "50\ndelay = \"30ms\"",
-            json!({ "in_flight_limit": 50, "delay_ms": 30.0 }),
-        ),
+        ("reorder_share", "\"5%\"\ndelay = \"30ms\"", json!({ "reorder_share": 0.05, "delay_ms": 30.0 })),
+        ("in_flight_limit", "50\ndelay = \"30ms\"", json!({ "in_flight_limit": 50, "delay_ms": 30.0 })),
         ("mtu", "1450", json!({ "mtu_bytes": 1450 })),
         ("path_mtu", "1300", json!({ "path_mtu_bytes": 1300 })),
         ("icmp", "\"off\"", json!({ "icmp": "off" })),

@@ -143,7 +143,8 @@ impl<P> Bottleneck<P> {
         while idle && self.saved.0 < self.burst_work && self.saved.1 < now {
             let (rate_bps, until) = rate.value_at(self.saved.1);
             let until = until.map_or(now, |until| until.min(now));
-            let work = u128::from(until.duration_since(self.saved.1).as_nanos() as u64) * u128::from(rate_bps);
+            let work =
+                u128::from(until.duration_since(self.saved.1).as_nanos() as u64) * u128::from(rate_bps);
             let filled = u64::try_from(work).unwrap_or(u64::MAX).saturating_add(self.saved.0);
             self.saved = (filled.min(self.burst_work), until);
         }

@@ -147,15 +147,21 @@ fn old_files_name_the_links_of_the_client_by_their_number() {
     {
         let link = topology.link(name).unwrap();
         assert_eq!(link.forward.constant_delay(), Some(MS * delay_ms));
-        assert_eq!((link.forward.queue, link.forward.rate_bps()), (QueueLimit::Packets(packets), Some(rate_bps)));
+        assert_eq!(
+            (link.forward.queue, link.forward.rate_bps()),
+            (QueueLimit::Packets(packets), Some(rate_bps))
+        );
         assert_eq!(link.backup, backup);
     }
     let changed = &models(&plan, "c2r_0")[1];
     assert_eq!((changed.constant_delay(), changed.independent_loss()), (Some(MS * 33), Some(0.06)));
-    assert!(text.contains("Mininet's netem holds these packets in delay and queue together"), "{text}");
-    assert!(!text.contains("It therefore passes at most"), "16 packets in 12 ms are more than 5 Mbit/s: {text}");
+    assert!(
+        text.contains("# In Mininet, the packets in the delay take places of the queue; here they do not."),
+        "{text}"
+    );
+    assert!(!text.contains("Mbit/s pass there"), "16 packets in 12 ms are more than 5 Mbit/s: {text}");
     let slow = import("topoType:MultiIf\npath_0:100,10,5\n", None).unwrap();
-    assert!(slow.contains("It therefore passes at most 1.200 Mbit/s"), "{slow}");
+    assert!(slow.contains("# At most 1.200 Mbit/s pass there."), "{slow}");
 }
 
 #[test]
@@ -167,10 +173,17 @@ fn the_limit_of_netem_caps_the_rate_or_is_said_to_have_no_effect() {
     let plan = planned(&text);
     let limits: Vec<u32> = models(&plan, "c2r_0").iter().map(|model| model.in_flight_limit).collect();
     assert_eq!(limits, [0, 10, 0, 0, 0]);
-    let cap = "# netem's limit of 10 packets in the delay caps the rate at 1.211 Mbit/s in frames of 1514 bytes.";
+    let cap =
+        "# netem's limit of 10 packets in the delay caps the rate at 1.211 Mbit/s in frames of 1514 bytes.";
     assert!(text.contains(cap), "{text}");
-    assert!(text.contains("# netem's limit of 50000 packets is never reached at this rate and delay."), "{text}");
-    assert!(text.contains("# netem's limit of 3 packets is never reached"), "without a delay netem holds none: {text}");
+    assert!(
+        text.contains("# netem's limit of 50000 packets is never reached at this rate and delay."),
+        "{text}"
+    );
+    assert!(
+        text.contains("# netem's limit of 3 packets is never reached"),
+        "without a delay netem holds none: {text}"
+    );
     // netem's default: 1000 packets in 50 ms are 242 Mbit/s, in 20 ms 606 Mbit/s.
     let limits: Vec<u32> = models(&plan, "c2r_1").iter().map(|model| model.in_flight_limit).collect();
     assert_eq!(limits, [0, 1_000, 0]);
@@ -207,13 +220,25 @@ const TWO_PATHS: &str = "topoType:MultiIf\npath_c2r_0:20,20\npath_c2r_1:20,20\n"
 #[test]
 fn path_managers_that_open_no_path_leave_mptcp_one() {
     for (experiment, said) in [
-        ("xpType:iperf\nkpm:default\n", "# kpm:default (line 2 of the experiment): the client opens no further subflow"),
+        (
+            "xpType:iperf\nkpm:default\n",
+            "# kpm:default (line 2 of the experiment): the client opens no further subflow",
+        ),
         ("xpType:iperf\nkpmc:default\n", "# kpmc:default"),
-        ("xpType:iperf\nkpm:ndiffports\n", "The further subflows over the same pair of addresses are left out"),
+        (
+            "xpType:iperf\nkpm:ndiffports\n",
+            "The further subflows over the same pair of addresses are left out",
+        ),
     ] {
         let text = import(TWO_PATHS, Some(experiment)).unwrap();
         assert!(text.contains(said), "{text}");
-        let client = planned(&text).variants[0].topology.nodes.iter().find(|node| node.name == "client").cloned().unwrap();
+        let client = planned(&text).variants[0]
+            .topology
+            .nodes
+            .iter()
+            .find(|node| node.name == "client")
+            .cloned()
+            .unwrap();
         assert_eq!((client.mptcp.limits.subflows, client.mptcp.endpoints.len()), (0, 0), "{text}");
     }
     let paths = |experiment| {
@@ -266,7 +291,10 @@ fn the_yaml_of_a_fork_has_the_same_content() {
     let plan = planned(&import(&yaml, None).unwrap());
     let topology = &plan.variants[0].topology;
     let link = topology.link("c2r_1").unwrap();
-    assert_eq!((link.forward.constant_delay(), link.forward.rate_bps()), (Some(MS * 63 / 2), Some(7_000_000)));
+    assert_eq!(
+        (link.forward.constant_delay(), link.forward.rate_bps()),
+        (Some(MS * 63 / 2), Some(7_000_000))
+    );
     assert_eq!((link.forward.queue, link.forward.independent_loss()), (QueueLimit::Packets(22), Some(0.015)));
     assert!(link.backup);
     assert_eq!(topology.link("c2r_0").unwrap().ends[0].addresses[0].addr().to_string(), "10.3.0.1");
@@ -290,12 +318,12 @@ const MISTAKES: &[(&str, &str, &[&str])] = &[
     ("topoType:MultiIf\n", "", &["topo:1: path_c2r_0: the file has no path of the client"]),
     ("topoType:ECMPLike\npath_c2r_0:1,1", "", &["topo:1: topoType: the type `ECMPLike` cannot be imported"]),
     ("topoType:MultiIf\npath_x:10,10,5", "", &["topo:2: path_x: the key names no link", "path_c2r_N"]),
+    ("topoType:MultiIf\npath_c2r_0:1,1\npath_0:1,1,1", "", &["topo:3: path_0: line 2 has the same link"]),
     (
-        "topoType:MultiIf\npath_c2r_0:1,1\npath_0:1,1,1",
+        "topoType:MultiIf\npath_0:10,10,5,0,yes",
         "",
-        &["topo:3: path_0: line 2 has the same link"],
+        &["the backup flag `yes` is neither 0 nor 1, neither False nor True"],
     ),
-    ("topoType:MultiIf\npath_0:10,10,5,0,yes", "", &["the backup flag `yes` is neither 0 nor 1, neither False nor True"]),
     ("topoType:MultiIf\npath_c2r_0:10", "", &["topo:2: path_c2r_0: `10` has 1 values"]),
     ("topoType:MultiIf\npath_c2r_0:10,x,5", "", &["the queue `x` is not a number of packets"]),
     ("topoType:MultiIf\npath_c2r_0:10,0,5", "", &["the queue `0` is not between 1"]),
@@ -352,7 +380,11 @@ const MISTAKES: &[(&str, &str, &[&str])] = &[
         "",
         &["netem's `ecn` cannot be imported"],
     ),
-    ("topoType:MultiIf\npath_c2r_0:1,1", "xpType:ncpv\npvRateLimit:fast", &["xp:2: pvRateLimit: `fast` is not a size"]),
+    (
+        "topoType:MultiIf\npath_c2r_0:1,1",
+        "xpType:ncpv\npvRateLimit:fast",
+        &["xp:2: pvRateLimit: `fast` is not a size"],
+    ),
     (
         "topoType:MultiIf\npath_c2r_0:1,1",
         "xpType:nc\nddIBS:1g\nddCount:20",
@@ -364,7 +396,11 @@ const MISTAKES: &[(&str, &str, &[&str])] = &[
         "",
         &["topo:6: delay: paths have no such key", "topo:4: link_type: the path lacks this key", "delay_ms"],
     ),
-    ("version: 1\ntopology: {type: MultiIf}", "", &["topo:2: `topology: {type: MultiIf}` is no part of YAML"]),
+    (
+        "version: 1\ntopology: {type: MultiIf}",
+        "",
+        &["topo:2: `topology: {type: MultiIf}` is no part of YAML"],
+    ),
     ("version: 1\ntopology:\n\ttype: MultiIf", "", &["is no part of YAML that can be imported"]),
     ("version: 1\nname: x", "", &["topo:2: name: topologies have no such key"]),
     (

@@ -33,12 +33,21 @@ fn losses_follow_the_recurrence_of_netem() {
             .collect();
         assert_eq!(lost(correlated_loss(0.2, 0.25), seed), expected);
     }
-    assert_eq!(lost(correlated_loss(0.05, 0.0), 3), lost(correlated_loss(0.05, 1e-12), 3), "none is independent");
+    assert_eq!(
+        lost(correlated_loss(0.05, 0.0), 3),
+        lost(correlated_loss(0.05, 1e-12), 3),
+        "none is independent"
+    );
 }
 
 #[test]
 fn correlation_changes_the_mean_loss_as_documented() {
-    for (loss, correlation, least, most) in [(0.01, 0.25, 0.0, 0.000_05), (0.1, 0.25, 0.0165, 0.0185), (0.3, 0.25, 0.229, 0.237), (0.5, 0.5, 0.49, 0.51)] {
+    for (loss, correlation, least, most) in [
+        (0.01, 0.25, 0.0, 0.000_05),
+        (0.1, 0.25, 0.0165, 0.0185),
+        (0.3, 0.25, 0.229, 0.237),
+        (0.5, 0.5, 0.49, 0.51),
+    ] {
         let mean = lost(correlated_loss(loss, correlation), 9).len() as f64 / PACKETS as f64;
         assert!((least..most).contains(&mean), "{loss} with {correlation}: {mean}");
     }

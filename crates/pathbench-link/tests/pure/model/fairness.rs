@@ -53,7 +53,10 @@ fn shares(model: LinkModel, flows: &[(PacketFlow, u32)]) -> Vec<f64> {
 fn assert_shares(model: LinkModel, flows: &[(PacketFlow, u32)], expected: &[f64]) {
     let isolation = model.queue_isolation;
     for (index, (share, expected)) in shares(model, flows).iter().zip(expected).enumerate() {
-        assert!((share / expected - 1.0).abs() < 0.03, "{isolation:?}, flow {index}: {share}, expected {expected}");
+        assert!(
+            (share / expected - 1.0).abs() < 0.03,
+            "{isolation:?}, flow {index}: {share}, expected {expected}"
+        );
     }
 }
 
@@ -76,10 +79,12 @@ fn hosts_share_first_where_isolation_names_their_side() {
     assert_shares(fair(QueueIsolation::DualDestinationHost), &up, &[0.2; 5]);
     // Both addresses of each flow count: all flows have the busy host 9, so triple-isolate finds them equal.
     assert_shares(fair(QueueIsolation::TripleIsolate), &up, &[0.2; 5]);
-    let down: Vec<_> = up.iter().map(|(up, bytes)| (flow(up.destination, up.source, up.flow), *bytes)).collect();
+    let down: Vec<_> =
+        up.iter().map(|(up, bytes)| (flow(up.destination, up.source, up.flow), *bytes)).collect();
     assert_shares(fair(QueueIsolation::DualDestinationHost), &down, &by_host);
     assert_shares(fair(QueueIsolation::DualSourceHost), &down, &[0.2; 5]);
-    let apart: Vec<_> = up.iter().map(|(up, bytes)| (flow(up.source, up.source + 10, up.flow), *bytes)).collect();
+    let apart: Vec<_> =
+        up.iter().map(|(up, bytes)| (flow(up.source, up.source + 10, up.flow), *bytes)).collect();
     assert_shares(fair(QueueIsolation::TripleIsolate), &apart, &by_host);
 }
 

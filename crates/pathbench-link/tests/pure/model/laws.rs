@@ -127,7 +127,13 @@ fn correlations(reordering: bool) -> impl Strategy<Value = (f64, f64, f64, f64, 
     (0.0..1.0, 0.0..1.0, 0.0..0.5, 0.0..1.0, 1..4_u32, any::<[bool; 3]>()).prop_map(
         move |(loss, jitter, share, correlation, gap, [some_loss, some_jitter, some_share])| {
             let share = if some_share && reordering { share } else { 0.0 };
-            (if some_loss { loss } else { 0.0 }, if some_jitter { jitter } else { 0.0 }, share, correlation, gap)
+            (
+                if some_loss { loss } else { 0.0 },
+                if some_jitter { jitter } else { 0.0 },
+                share,
+                correlation,
+                gap,
+            )
         },
     )
 }

@@ -88,7 +88,13 @@ fn packets_larger_than_the_mtu_are_dropped() {
     let mut bench = Bench::new(LinkModel { mtu_bytes: 1_400, ..wire() }, 1);
     bench.offer(ms(0), 1_401);
     bench.offer(ms(0), 1_400);
-    let two = PipePacket { ip_bytes: 2_801, segments: 2, ecn: Ecn::NotEct, flow: PacketFlow::default(), payload: () };
+    let two = PipePacket {
+        ip_bytes: 2_801,
+        segments: 2,
+        ecn: Ecn::NotEct,
+        flow: PacketFlow::default(),
+        payload: (),
+    };
     bench.pipe.offer(crate::model::bench::at(ms(1)), two);
     let outcomes = bench.finish();
     assert_eq!(dropped(&outcomes).collect::<Vec<_>>(), [0, 2]);
@@ -100,7 +106,13 @@ fn a_packet_of_several_segments_counts_all_of_them() {
     let mut bench = Bench::new(rate(PACKET_A_MS_BPS), 1);
     bench.pipe.offer(
         crate::model::bench::at(ms(0)),
-        PipePacket { ip_bytes: 15_000, segments: 10, ecn: Ecn::NotEct, flow: PacketFlow::default(), payload: () },
+        PipePacket {
+            ip_bytes: 15_000,
+            segments: 10,
+            ecn: Ecn::NotEct,
+            flow: PacketFlow::default(),
+            payload: (),
+        },
     );
     assert_eq!(delivered(&bench.finish()).collect::<Vec<_>>(), [(0, ms(10))]);
     let statistics = bench.pipe.statistics();

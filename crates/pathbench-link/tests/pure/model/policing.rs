@@ -43,7 +43,10 @@ fn a_bucket_smaller_than_a_packet_shortens_the_first_transmission() {
     for _ in 0..3 {
         bench.offer(ms(0), 1_500);
     }
-    assert_eq!(delivered(&bench.finish()).map(|(_, at)| at).collect::<Vec<_>>(), [us(500), us(1_500), us(2_500)]);
+    assert_eq!(
+        delivered(&bench.finish()).map(|(_, at)| at).collect::<Vec<_>>(),
+        [us(500), us(1_500), us(2_500)]
+    );
 }
 
 #[test]
@@ -186,7 +189,8 @@ fn a_policer_drops_instead_of_delaying() {
 
 #[test]
 fn a_changed_policer_keeps_its_tokens_and_a_removed_one_passes_all() {
-    let model = |packets| Some(PolicerModel { rate_bps: PACKET_A_MS_BPS, burst_bytes: packets * FRAME_BYTES });
+    let model =
+        |packets| Some(PolicerModel { rate_bps: PACKET_A_MS_BPS, burst_bytes: packets * FRAME_BYTES });
     let change = |policer| LinkChange { policer: Some(policer), ..LinkChange::default() };
     let mut bench = Bench::new(LinkModel { policer: model(3), ..wire() }, 1);
     for _ in 0..3 {

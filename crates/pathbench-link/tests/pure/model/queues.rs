@@ -167,5 +167,9 @@ fn drop_tail_with_a_limit_of_time_delays_by_that_time_under_load() {
         .skip(8_000)
         .collect();
     // The queue, its own transmission, and the packet before it; never less than two packets below.
-    assert!(waited.iter().all(|ms| (298.0..=301.3).contains(ms)), "{:?}", waited.iter().copied().reduce(f64::max));
+    assert!(
+        waited.iter().all(|ms| (298.0..=301.3).contains(ms)),
+        "{:?}",
+        waited.iter().copied().reduce(f64::max)
+    );
 }
