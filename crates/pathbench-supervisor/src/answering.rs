@@ -93,7 +93,8 @@ impl<'a> Answering<'a> {
             (Some(_), Some(_)) => Namespace::Other,
             _ => Namespace::Unknown,
         };
-        let confinement = &lock(self.activity).confinement;
+        let activity = lock(self.activity);
+        let confinement = &activity.confinement;
         let is_confined = confinement.is_in_use() && {
             let thread = self.numbering.in_proc(thread).unwrap_or_default();
             confinement.includes(thread, self.root, ancestry)
