@@ -6,11 +6,12 @@
 pub use crate::syscall::{close_inherited_descriptors, send_signal};
 
 use pathbench_record::file;
+use rustix::fs::{Mode, OFlags, open, readlinkat_raw};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, getpid, pidfd_open};
 use std::fs;
 use std::io::{self, Read as _};
-use std::os::fd::AsRawFd as _;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
@@ -58,6 +59,36 @@ pub fn own_network_namespace() -> io::Result<NamespaceId> {
 
 fn identity(file: impl AsRef<Path>) -> io::Result<NamespaceId> {
     fs::metadata(file).map(|file| (file.dev(), file.ino()))
+}
+
+/// The namespaces of one thread. The directory belongs to the thread and not to its number: once the thread has ended, no
+/// namespace can be read from it, also if another thread has the number.
+#[derive(Debug)]
+pub struct NamespaceDirectory {
+    directory: OwnedFd,
+}
+
+impl NamespaceDirectory {
+    /// `thread` is a number of `/proc`.
+    pub fn open(thread: u32) -> Result<Self, Errno> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(Self { directory: open(format!("/proc/{thread}/ns"), flags, Mode::empty())? })
+    }
+
+    pub fn own() -> Result<Self, Errno> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(Self { directory: open("/proc/thread-self/ns", flags, Mode::empty())? })
+    }
+
+    /// The inode of the network namespace, from the link's text: looking up the namespace's file costs twice the time.
+    /// Errors: `EACCES` once the thread has ended, and for a process that this user may not examine.
+    pub fn network(&self) -> Result<u64, Errno> {
+        let mut buffer = [0; 64];
+        let length = readlinkat_raw(&self.directory, "net", &mut buffer[..])?;
+        let text = buffer.get(..length).and_then(|text| std::str::from_utf8(text).ok());
+        let inode = text.and_then(|text| text.strip_prefix("net:[")?.strip_suffix(']')?.parse().ok());
+        inode.ok_or(Errno::INVAL)
+    }
 }
 
 /// A process's id and its parent's.

@@ -2,9 +2,7 @@
 
 use crate::activity::SocketActivity;
 use crate::decision::{Caller, Decision, LeftOnTcp, Namespace, decide};
-use pathbench_host::process::{
-    NamespaceId, Numbering, ancestry, network_namespace, own_network_namespace, program_name,
-};
+use pathbench_host::process::{NamespaceDirectory, Numbering, ancestry, program_name};
 use pathbench_host::scheduling::shorten_slice;
 use pathbench_host::seccomp::{SeccompListener, SeccompNotification, SeccompReception, SystemCall};
 use pathbench_host::sockets::protocol_name;
@@ -25,14 +23,14 @@ pub struct Answering<'a> {
     /// The first process of the tree, in `/proc`.
     root: u32,
     /// The network namespace of the sockets that this creates.
-    own: Option<NamespaceId>,
+    own: Option<u64>,
 }
 
 impl<'a> Answering<'a> {
     /// `root` is the id of the tree's first process. Sockets belong to the network namespace of the calling thread.
     pub fn new(listener: &'a SeccompListener, activity: &'a Mutex<SocketActivity>, root: u32) -> Self {
         let numbering = Numbering::read();
-        let own = own_network_namespace().ok();
+        let own = NamespaceDirectory::own().and_then(|own| own.network()).ok();
         Self { listener, activity, numbering, root: numbering.in_proc(root).unwrap_or_default(), own }
     }
 
@@ -41,31 +39,32 @@ impl<'a> Answering<'a> {
     pub fn run(&self, until: Option<BorrowedFd<'_>>) -> Result<(), Errno> {
         // A program waits for each answer.
         let _slice_ignored = shorten_slice();
-        let mut spare = SpareSocket::default();
+        let mut prepared = Prepared::default();
         loop {
-            let time = spare.0.is_some().then_some(&SPARE_TIME);
+            let time = prepared.spare.0.is_some().then_some(&SPARE_TIME);
             let notification = match self.listener.receive(until, time)? {
                 SeccompReception::Call(notification) => notification,
                 SeccompReception::Quiet => {
-                    spare = SpareSocket::default();
+                    prepared.spare = SpareSocket::default();
                     continue;
                 }
                 SeccompReception::End => return Ok(()),
             };
             // An error means that the call does not wait any more: its thread was killed or interrupted.
-            let answered = contain_panic(|| self.answer(&notification, &mut spare));
+            let answered = contain_panic(|| self.answer(&notification, &mut prepared));
             // After a panic the call would wait for ever. If it was answered before, the kernel refuses this.
             let _gone = answered.unwrap_or_else(|_printed| self.listener.leave_to_kernel(notification.id));
         }
     }
 
-    fn answer(&self, notification: &SeccompNotification, spare: &mut SpareSocket) -> Result<(), Errno> {
-        match decide(&notification.call, || self.examine(notification.thread)) {
+    fn answer(&self, notification: &SeccompNotification, prepared: &mut Prepared) -> Result<(), Errno> {
+        let directories = &mut prepared.directories;
+        match decide(&notification.call, || self.examine(notification.thread, directories)) {
             Decision::Create { family, nonblocking, close_on_exec } => {
                 let kind = SocketKind { family, nonblocking };
-                let answered = self.create(notification, kind, close_on_exec, spare);
+                let answered = self.create(notification, kind, close_on_exec, &mut prepared.spare);
                 // While the program continues: programs that open one connection after the other open the same.
-                *spare = SpareSocket::new(kind);
+                prepared.spare = SpareSocket::new(kind);
                 answered
             }
             Decision::Leave(reason) => self.leave(notification, reason),
@@ -87,17 +86,20 @@ impl<'a> Answering<'a> {
         name.unwrap_or_else(|| "a process that has ended".to_owned())
     }
 
-    fn examine(&self, thread: u32) -> Caller {
-        let thread = self.numbering.in_proc(thread).unwrap_or_default();
-        let namespace = match (network_namespace(thread), self.own) {
-            (Ok(theirs), Some(own)) if theirs == own => Namespace::Same,
-            (Ok(_), Some(_)) => Namespace::Other,
+    fn examine(&self, thread: u32, directories: &mut NamespaceDirectories) -> Caller {
+        let theirs = directories.network(thread, || self.numbering.in_proc(thread));
+        let namespace = match (theirs, self.own) {
+            (Some(theirs), Some(own)) if theirs == own => Namespace::Same,
+            (Some(_), Some(_)) => Namespace::Other,
             _ => Namespace::Unknown,
         };
-        Caller {
-            namespace,
-            is_confined: lock(self.activity).confinement.includes(thread, self.root, ancestry),
-        }
+        let activity = lock(self.activity);
+        let confinement = &activity.confinement;
+        let is_confined = confinement.is_in_use() && {
+            let thread = self.numbering.in_proc(thread).unwrap_or_default();
+            confinement.includes(thread, self.root, ancestry)
+        };
+        Caller { namespace, is_confined }
     }
 
     fn note(&self, call: &SystemCall, thread: u32) {
@@ -152,6 +154,40 @@ impl<'a> Answering<'a> {
     }
 }
 
+/// Kept from one answer to the next, because it takes time to make.
+#[derive(Debug, Default)]
+struct Prepared {
+    spare: SpareSocket,
+    directories: NamespaceDirectories,
+}
+
+/// The namespaces of the threads that called last, by the numbers of system calls; the newest last.
+#[derive(Debug, Default)]
+struct NamespaceDirectories(Vec<(u32, NamespaceDirectory)>);
+
+const MOST_DIRECTORIES: usize = 16;
+
+impl NamespaceDirectories {
+    /// The inode of the thread's network namespace as it is now; `number` is the thread's in `/proc`.
+    fn network(&mut self, thread: u32, number: impl FnOnce() -> Option<u32>) -> Option<u64> {
+        let known = self.0.iter().position(|(of, _)| *of == thread);
+        if let Some(known) = known {
+            if let Ok(inode) = self.0[known].1.network() {
+                return Some(inode);
+            }
+            // That thread has ended, and its number is another's.
+            self.0.remove(known);
+        }
+        let directory = NamespaceDirectory::open(number()?).ok()?;
+        let inode = directory.network().ok()?;
+        if self.0.len() >= MOST_DIRECTORIES {
+            self.0.remove(0);
+        }
+        self.0.push((thread, directory));
+        Some(inode)
+    }
+}
+
 /// A spare socket is kept for this time, so that it has the settings of the host as they are when the program calls.
 const SPARE_TIME: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 
@@ -172,8 +208,7 @@ struct MadeSocket {
 
 impl MadeSocket {
     fn new(kind: SocketKind) -> Result<Self, Errno> {
-        let family =
-            if kind.family == libc::AF_INET6 { AddressFamily::INET6 } else { AddressFamily::INET };
+        let family = if kind.family == libc::AF_INET6 { AddressFamily::INET6 } else { AddressFamily::INET };
         let flags = if kind.nonblocking { SocketFlags::NONBLOCK } else { SocketFlags::empty() };
         let flags = flags | SocketFlags::CLOEXEC;
         let socket = socket_with(family, SocketType::STREAM, flags, Some(ipproto::MPTCP))?;

@@ -340,7 +340,7 @@ impl ReceiveCore {
     }
 
     /// A core whose payload is discarded in the kernel and only counted.
-    pub fn discarding(origin: Timestamp, patience: Duration, ceiling: Option<u64>) -> Self {
+    pub fn with_discard(origin: Timestamp, patience: Duration, ceiling: Option<u64>) -> Self {
         Self { discards: true, ..Self::new(origin, patience, ceiling, None) }
     }
 

@@ -55,9 +55,8 @@ pub(crate) fn discard(fd: BorrowedFd<'_>, most: usize, flags: RecvFlags) -> rust
     let flags = flags.bits() as i32 | libc::MSG_TRUNC;
     // SAFETY: the kernel writes nothing with MSG_TRUNC to a stream socket; if it did, a null pointer would give EFAULT.
     let count = unsafe { libc::recv(fd.as_raw_fd(), std::ptr::null_mut(), most, flags) };
-    usize::try_from(count).map_err(|_negative| {
-        Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)
-    })
+    usize::try_from(count)
+        .map_err(|_negative| Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO))
 }
 
 /// Reads `MPTCP_FULL_INFO` into `header`, a `struct mptcp_full_info`, and into buffers for `capacity` elements of

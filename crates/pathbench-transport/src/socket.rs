@@ -177,9 +177,8 @@ impl ConnectedSocket {
 
     pub(crate) fn send(&self, bytes: &[u8], timeout: Option<Duration>) -> Result<usize, SendError> {
         if timeout == Some(Duration::ZERO) {
-            return self.sent(timeout, || {
-                send(&self.socket, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)
-            });
+            return self
+                .sent(timeout, || send(&self.socket, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL));
         }
         self.set_send_timeout(timeout)?;
         self.sent(timeout, || send(&self.socket, bytes, SendFlags::NOSIGNAL))

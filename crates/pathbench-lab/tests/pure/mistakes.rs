@@ -225,7 +225,12 @@ fn copies_are_skipped_only_where_every_transport_can() {
         ("\"tcp\", \"quic\"", false, "zero_copy", Some("zero_copy over quic")),
         ("\"mpquic\"", false, "skip_receive_copy", Some("skip_receive_copy over mpquic")),
         ("\"tcp\"", true, "zero_copy", Some("zero_copy over tcp: data that are encrypted")),
-        ("\"mptcp\"", true, "skip_receive_copy", Some("skip_receive_copy over mptcp: data that are encrypted")),
+        (
+            "\"mptcp\"",
+            true,
+            "skip_receive_copy",
+            Some("skip_receive_copy over mptcp: data that are encrypted"),
+        ),
     ] {
         let text = format!(
             "name = \"x\"\n[[path]]\nname = \"eth\"\n[[path]]\nname = \"wlan\"\n[run]\n\
@@ -238,7 +243,9 @@ fn copies_are_skipped_only_where_every_transport_can() {
                 let found = mistakes.to_string();
                 assert!(found.contains(words) && found.contains("run.transports"), "{found}");
             }
-            (planned, _) => panic!("{transports} {option}: {:?}", planned.map(|_| ()).map_err(|error| error.to_string())),
+            (planned, _) => {
+                panic!("{transports} {option}: {:?}", planned.map(|_| ()).map_err(|error| error.to_string()))
+            }
         }
     }
 }

@@ -8,7 +8,9 @@ use thiserror::Error;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub(crate) enum ProcessorError {
-    #[error("processor {processor} does not exist here, or this process may not use it (taskset -p shows which it may)")]
+    #[error(
+        "processor {processor} does not exist here, or this process may not use it (taskset -p shows which it may)"
+    )]
     NotPermitted { processor: u32 },
     #[error("processor {processor}: {errno}")]
     Failed { processor: u32, errno: Errno },

@@ -55,7 +55,10 @@ fn explanation(channel: &mut StreamChannel<'_>, error: &StreamError) -> Option<S
 enum FrameSource {
     Copied(DataBlock),
     /// Pages with the largest frame; the headers of shorter frames are copied.
-    Sealed { pages: SealedBytes, header: [u8; HEADER_BYTES] },
+    Sealed {
+        pages: SealedBytes,
+        header: [u8; HEADER_BYTES],
+    },
 }
 
 impl FrameSource {
@@ -85,9 +88,7 @@ impl FrameSource {
     ) -> Result<usize, SendError> {
         match self {
             Self::Copied(block) => connection.send(block.piece(range.start, range.end), Some(TICK)),
-            Self::Sealed { pages, header: largest }
-                if *largest == header || range.start >= HEADER_BYTES =>
-            {
+            Self::Sealed { pages, header: largest } if *largest == header || range.start >= HEADER_BYTES => {
                 connection.send_sealed(pages, &range, Some(TICK))
             }
             Self::Sealed { .. } => {

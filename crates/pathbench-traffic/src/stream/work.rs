@@ -73,7 +73,7 @@ impl Work {
         let receiving = plan.parameters.transfer_of(plan.receives_as()).map(|transfer| {
             let content = content(plan, stream, plan.receives_as());
             let core = if transfer.skip_receive_copy {
-                ReceiveCore::discarding(plan.started, plan.patience, plan.ceiling_bytes)
+                ReceiveCore::with_discard(plan.started, plan.patience, plan.ceiling_bytes)
             } else {
                 ReceiveCore::new(plan.started, plan.patience, plan.ceiling_bytes, content)
             };

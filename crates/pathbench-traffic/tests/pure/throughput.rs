@@ -88,7 +88,7 @@ proptest! {
 
 /// Receives `wire` as a kernel socket offers it, in pieces of at most `piece` bytes, with discarded payload.
 fn discard(wire: &[u8], piece: usize, ceiling: Option<u64>) -> Result<ReceiveCore, ReceiveFault> {
-    let mut core = ReceiveCore::discarding(at_us(0), Duration::from_secs(5), ceiling);
+    let mut core = ReceiveCore::with_discard(at_us(0), Duration::from_secs(5), ceiling);
     let mut decoder = Decoder::new(1024);
     let mut rest = wire;
     while !rest.is_empty() {
@@ -175,7 +175,7 @@ fn a_receiver_that_discards_is_bounded() {
     // A frame of 16 MiB is announced.
     let header = pathbench_traffic::protocol::data_header(16 << 20);
     let mut decoder = Decoder::new(1024);
-    let mut core = ReceiveCore::discarding(at_us(0), Duration::from_secs(5), Some(1000));
+    let mut core = ReceiveCore::with_discard(at_us(0), Duration::from_secs(5), Some(1000));
     assert_eq!(core.next(&decoder, usize::MAX), ReceiverStep::Receive { most: 8 });
     core.take(at_us(0), &mut decoder, &header).unwrap();
     // One byte more than the limit, which shows the excess.
@@ -186,7 +186,7 @@ fn a_receiver_that_discards_is_bounded() {
     assert_eq!(excess, Err(ReceiveFault::Excess { limit: 1000 }));
 
     let mut decoder = Decoder::new(1024);
-    let mut core = ReceiveCore::discarding(at_us(0), Duration::from_secs(5), None);
+    let mut core = ReceiveCore::with_discard(at_us(0), Duration::from_secs(5), None);
     core.take(at_us(0), &mut decoder, &header).unwrap();
     assert_eq!(core.next(&decoder, usize::MAX), ReceiverStep::Discard { most: 1 << 20 });
     // More than the frame has is not counted.

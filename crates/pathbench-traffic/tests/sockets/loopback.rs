@@ -410,8 +410,7 @@ fn options_that_cannot_be_fulfilled_are_refused_by_each_end() {
         panic!("{:?}", outcome.error)
     };
     assert!(message.contains("server: processor 1023"), "{message}");
-    let outcome =
-        run_client(&plan(Transport::Tcp, address, pinned(Some(0), Some(0))), &clock(), &Unobserved);
+    let outcome = run_client(&plan(Transport::Tcp, address, pinned(Some(0), Some(0))), &clock(), &Unobserved);
     assert!(outcome.completed, "{:?}", outcome.error);
     server.stop();
 }

@@ -46,6 +46,29 @@ pub(crate) fn pathbench(
     direction: DataDirection,
     seconds: u64,
 ) -> Result<(Figures, ClientOutcome), String> {
+    let parameters = ThroughputParameters { direction, ..lasting(seconds) };
+    pathbench_with(plan, transport, parameters)
+}
+
+/// Throughput by time, with the default options.
+pub(crate) fn lasting(seconds: u64) -> ThroughputParameters {
+    ThroughputParameters {
+        amount: Amount::Duration(Duration::from_secs(seconds)),
+        ..ThroughputParameters::default()
+    }
+}
+
+/// As [`pathbench`], with other options of throughput, which lasts a time.
+pub(crate) fn pathbench_with(
+    plan: &VariantPlan,
+    transport: Transport,
+    parameters: ThroughputParameters,
+) -> Result<(Figures, ClientOutcome), String> {
+    let direction = parameters.direction;
+    let time = match parameters.amount {
+        Amount::Duration(time) => time,
+        Amount::Bytes(_) => return Err("a transfer by bytes has no time".to_owned()),
+    };
     let environment = build(plan)?;
     let (local, remote) = addresses(plan)?;
     let socket = SocketOptions { congestion: Some("cubic".to_owned()), ..SocketOptions::default() };
@@ -68,11 +91,6 @@ pub(crate) fn pathbench(
         })
         .map_err(|error| error.to_string())?;
     let client = environment.node("client").map_err(|error| error.to_string())?.agent();
-    let parameters = ThroughputParameters {
-        direction,
-        amount: Amount::Duration(Duration::from_secs(seconds)),
-        ..ThroughputParameters::default()
-    };
     let transfer = ClientPlan {
         local: Some(local),
         socket,
@@ -82,7 +100,7 @@ pub(crate) fn pathbench(
     };
     client.send(&AgentRequest::Transfer(Box::new(transfer))).map_err(|error| error.to_string())?;
     let outcome = loop {
-        match client.next(Duration::from_secs(seconds + 20)).map_err(|error| error.to_string())? {
+        match client.next(time + Duration::from_secs(20)).map_err(|error| error.to_string())? {
             Some(AgentNotice::Finished(outcome)) => break *outcome,
             Some(AgentNotice::Failed(message)) => return Err(message),
             Some(_) => {}

@@ -343,7 +343,8 @@ pub(crate) fn asked_parameters(name: &str, parameters: &PatternParameters) -> Ma
         _ => Map::new(),
     };
     if let PatternParameters::Throughput(throughput) = parameters {
-        let flags = [("zero_copy", throughput.zero_copy), ("skip_receive_copy", throughput.skip_receive_copy)];
+        let flags =
+            [("zero_copy", throughput.zero_copy), ("skip_receive_copy", throughput.skip_receive_copy)];
         let processors = [
             ("client_processor", throughput.client_processor),
             ("server_processor", throughput.server_processor),

@@ -199,9 +199,11 @@ fn check_options(
         let problem = "--zero-copy, --skip-receive-copy and --affinity are options of throughput";
         return if asked { Err(format!("{problem}; add it to --patterns")) } else { Ok(()) };
     };
-    choice.transports.iter().try_for_each(|transport| throughput.check_copying(*transport, tls)).map_err(
-        |error| format!("{error}: give --transports with those that can, and no --tls"),
-    )
+    choice
+        .transports
+        .iter()
+        .try_for_each(|transport| throughput.check_copying(*transport, tls))
+        .map_err(|error| format!("{error}: give --transports with those that can, and no --tls"))
 }
 
 fn patterns(args: &TrafficArgs) -> Vec<SuitePattern> {
