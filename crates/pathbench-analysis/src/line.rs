@@ -89,7 +89,7 @@ pub struct IdleEstimate {
 impl IdleEstimate {
     /// `None` with fewer than 20 answered probes.
     pub fn from_probes(probes: &[LineProbe]) -> Option<Self> {
-        let rtts = answered(probes, f64::NEG_INFINITY);
+        let rtts = answered(probes);
         if rtts.len() < FEWEST_PROBES {
             return None;
         }
@@ -106,8 +106,8 @@ impl IdleEstimate {
     }
 }
 
-fn answered(probes: &[LineProbe], from_ms: f64) -> Vec<f64> {
-    probes.iter().filter(|probe| probe.at_ms >= from_ms).filter_map(|probe| probe.rtt_ms).collect()
+fn answered(probes: &[LineProbe]) -> Vec<f64> {
+    probes.iter().filter_map(|probe| probe.rtt_ms).collect()
 }
 
 /// The queue in front of the bottleneck of one direction, from probes while TCP fills it.
@@ -122,11 +122,12 @@ pub struct QueueEstimate {
 
 impl QueueEstimate {
     /// The percentile: TCP fills the queue before each loss, and single late probes are not the queue.
-    pub const PERCENTILE: f64 = 0.98;
+    pub const PERCENTILE: f64 = 0.99;
 
-    /// From the probes that were sent at `from_ms` or later; `None` with fewer than 20 answered ones.
-    pub fn from_probes(idle: &IdleEstimate, probes: &[LineProbe], from_ms: f64) -> Option<Self> {
-        let rtts = answered(probes, from_ms);
+    /// From the probes during the load, slow start included: its end fills the queue. `None` with fewer than 20 answered
+    /// ones.
+    pub fn from_probes(idle: &IdleEstimate, probes: &[LineProbe]) -> Option<Self> {
+        let rtts = answered(probes);
         if rtts.len() < FEWEST_PROBES {
             return None;
         }
@@ -174,6 +175,8 @@ pub struct DirectionEstimate {
     pub queue: Estimate<QueueEstimate>,
     /// From datagrams of this direction; else the loss of the idle round trips counts.
     pub loss: Option<LossEstimate>,
+    /// Congestion control of the sender of the load.
+    pub congestion: Option<String>,
 }
 
 /// A line between this host and the server.
@@ -188,6 +191,13 @@ pub struct LineEstimate {
     pub download: DirectionEstimate,
     /// Bytes of a probe's frame.
     pub probe_frame_bytes: u32,
+}
+
+impl DirectionEstimate {
+    /// Whether the sender's congestion control fills the queue before it reduces its rate.
+    pub fn fills_queues(&self) -> bool {
+        self.congestion.as_ref().is_none_or(|name| !name.starts_with("bbr") && name != "vegas")
+    }
 }
 
 impl LineEstimate {
