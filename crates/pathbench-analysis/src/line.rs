@@ -3,7 +3,7 @@
 
 use pathbench_record::direction::Direction;
 use pathbench_record::network::{AddressFamily, ETHERNET_HEADER_BYTES};
-use pathbench_record::statistics::{median, nearest_rank};
+use pathbench_record::statistics::nearest_rank;
 
 /// TCP's header with timestamps (RFC 7323), which Linux sends by default.
 const TCP_HEADER_BYTES: u32 = 32;
@@ -80,7 +80,8 @@ pub struct IdleEstimate {
     pub probes: u64,
     /// Smallest round-trip time.
     pub base_rtt_ms: f64,
-    pub median_rtt_ms: f64,
+    /// 90th percentile.
+    pub high_rtt_ms: f64,
     /// Mean delay of one direction above the smallest: half of that of the round trip.
     pub jitter_ms: f64,
     pub loss: LossEstimate,
@@ -99,7 +100,7 @@ impl IdleEstimate {
         Some(Self {
             probes: sent,
             base_rtt_ms,
-            median_rtt_ms: median(&rtts)?,
+            high_rtt_ms: nearest_rank(&rtts, 0.9)?,
             jitter_ms: (mean_ms - base_rtt_ms) / 2.0,
             loss: LossEstimate::from_counts(sent, sent - answered, LossBasis::RoundTrips)?,
         })
@@ -116,7 +117,7 @@ pub struct QueueEstimate {
     pub probes: u64,
     /// High percentile of the round-trip time under load.
     pub loaded_rtt_ms: f64,
-    /// Above the median without load.
+    /// Above the 90th percentile without load, because both have the line's jitter.
     pub queue_ms: f64,
 }
 
@@ -132,7 +133,7 @@ impl QueueEstimate {
             return None;
         }
         let loaded_rtt_ms = nearest_rank(&rtts, Self::PERCENTILE)?;
-        let queue_ms = (loaded_rtt_ms - idle.median_rtt_ms).max(0.0);
+        let queue_ms = (loaded_rtt_ms - idle.high_rtt_ms).max(0.0);
         Some(Self { probes: rtts.len() as u64, loaded_rtt_ms, queue_ms })
     }
 

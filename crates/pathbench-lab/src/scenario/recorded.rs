@@ -247,7 +247,7 @@ impl Text {
             _ => String::new(),
         };
         let measurement = format!(
-            "queue: {} UDP probes while TCP filled it: {:.1} ms at the {:.0}th percentile, {:.1} ms above the idle median{bound}",
+            "queue: {} UDP probes while TCP filled it: {:.1} ms at the {:.0}th percentile, {:.1} ms above the 90th of the idle path{bound}",
             queue.probes,
             queue.loaded_rtt_ms,
             QueueEstimate::PERCENTILE * 100.0,
