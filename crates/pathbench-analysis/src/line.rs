@@ -3,7 +3,7 @@
 
 use pathbench_record::direction::Direction;
 use pathbench_record::network::{AddressFamily, ETHERNET_HEADER_BYTES};
-use pathbench_record::statistics::{median, nearest_rank};
+use pathbench_record::statistics::nearest_rank;
 
 /// TCP's header with timestamps (RFC 7323), which Linux sends by default.
 const TCP_HEADER_BYTES: u32 = 32;
@@ -80,7 +80,8 @@ pub struct IdleEstimate {
     pub probes: u64,
     /// Smallest round-trip time.
     pub base_rtt_ms: f64,
-    pub median_rtt_ms: f64,
+    /// 90th percentile.
+    pub high_rtt_ms: f64,
     /// Mean delay of one direction above the smallest: half of that of the round trip.
     pub jitter_ms: f64,
     pub loss: LossEstimate,
@@ -89,7 +90,7 @@ pub struct IdleEstimate {
 impl IdleEstimate {
     /// `None` with fewer than 20 answered probes.
     pub fn from_probes(probes: &[LineProbe]) -> Option<Self> {
-        let rtts = answered(probes, f64::NEG_INFINITY);
+        let rtts = answered(probes);
         if rtts.len() < FEWEST_PROBES {
             return None;
         }
@@ -99,15 +100,15 @@ impl IdleEstimate {
         Some(Self {
             probes: sent,
             base_rtt_ms,
-            median_rtt_ms: median(&rtts)?,
+            high_rtt_ms: nearest_rank(&rtts, 0.9)?,
             jitter_ms: (mean_ms - base_rtt_ms) / 2.0,
             loss: LossEstimate::from_counts(sent, sent - answered, LossBasis::RoundTrips)?,
         })
     }
 }
 
-fn answered(probes: &[LineProbe], from_ms: f64) -> Vec<f64> {
-    probes.iter().filter(|probe| probe.at_ms >= from_ms).filter_map(|probe| probe.rtt_ms).collect()
+fn answered(probes: &[LineProbe]) -> Vec<f64> {
+    probes.iter().filter_map(|probe| probe.rtt_ms).collect()
 }
 
 /// The queue in front of the bottleneck of one direction, from probes while TCP fills it.
@@ -116,22 +117,23 @@ pub struct QueueEstimate {
     pub probes: u64,
     /// High percentile of the round-trip time under load.
     pub loaded_rtt_ms: f64,
-    /// Above the median without load.
+    /// Above the 90th percentile without load, because both have the line's jitter.
     pub queue_ms: f64,
 }
 
 impl QueueEstimate {
     /// The percentile: TCP fills the queue before each loss, and single late probes are not the queue.
-    pub const PERCENTILE: f64 = 0.98;
+    pub const PERCENTILE: f64 = 0.99;
 
-    /// From the probes that were sent at `from_ms` or later; `None` with fewer than 20 answered ones.
-    pub fn from_probes(idle: &IdleEstimate, probes: &[LineProbe], from_ms: f64) -> Option<Self> {
-        let rtts = answered(probes, from_ms);
+    /// From the probes during the load, slow start included: its end fills the queue. `None` with fewer than 20 answered
+    /// ones.
+    pub fn from_probes(idle: &IdleEstimate, probes: &[LineProbe]) -> Option<Self> {
+        let rtts = answered(probes);
         if rtts.len() < FEWEST_PROBES {
             return None;
         }
         let loaded_rtt_ms = nearest_rank(&rtts, Self::PERCENTILE)?;
-        let queue_ms = (loaded_rtt_ms - idle.median_rtt_ms).max(0.0);
+        let queue_ms = (loaded_rtt_ms - idle.high_rtt_ms).max(0.0);
         Some(Self { probes: rtts.len() as u64, loaded_rtt_ms, queue_ms })
     }
 
@@ -174,6 +176,8 @@ pub struct DirectionEstimate {
     pub queue: Estimate<QueueEstimate>,
     /// From datagrams of this direction; else the loss of the idle round trips counts.
     pub loss: Option<LossEstimate>,
+    /// Congestion control of the sender of the load.
+    pub congestion: Option<String>,
 }
 
 /// A line between this host and the server.
@@ -188,6 +192,13 @@ pub struct LineEstimate {
     pub download: DirectionEstimate,
     /// Bytes of a probe's frame.
     pub probe_frame_bytes: u32,
+}
+
+impl DirectionEstimate {
+    /// Whether the sender's congestion control fills the queue before it reduces its rate.
+    pub fn fills_queues(&self) -> bool {
+        self.congestion.as_ref().is_none_or(|name| !name.starts_with("bbr") && name != "vegas")
+    }
 }
 
 impl LineEstimate {

@@ -56,11 +56,10 @@ fn the_queue_is_what_the_load_adds() {
         step => Some(40.0 + 150.0 + step as f64),
     };
     let loaded = probes((0..400).map(sawtooth));
-    let queue = QueueEstimate::from_probes(&idle, &loaded, 0.0).unwrap();
+    let queue = QueueEstimate::from_probes(&idle, &loaded).unwrap();
     assert!(queue.is_filled() && (queue.queue_ms - 200.0).abs() < 4.0, "{queue:?}");
-    let begin = loaded[390].at_ms;
-    assert!(QueueEstimate::from_probes(&idle, &loaded, begin).is_none(), "too few probes under load");
-    let unfilled = QueueEstimate::from_probes(&idle, &probes([Some(40.5); 100]), 0.0).unwrap();
+    assert!(QueueEstimate::from_probes(&idle, &loaded[390..]).is_none(), "too few probes under load");
+    let unfilled = QueueEstimate::from_probes(&idle, &probes([Some(40.5); 100])).unwrap();
     assert!(!unfilled.is_filled(), "{unfilled:?}");
 }
 
@@ -78,7 +77,7 @@ fn the_rate_counts_whole_frames() {
 #[test]
 fn the_delay_is_half_a_round_trip_without_the_transmission_of_the_probe() {
     let rate = |mbps| Ok(RateEstimate::from_goodput(mbps * 1_448.0 / 1_514.0, 1_500, AddressFamily::Ipv4).unwrap());
-    let direction = |mbps| DirectionEstimate { rate: rate(mbps), queue: Err("none".to_owned()), loss: None };
+    let direction = |mbps| DirectionEstimate { rate: rate(mbps), queue: Err("none".to_owned()), loss: None, congestion: None };
     let own = LossEstimate::from_counts(10_000, 100, LossBasis::Datagrams);
     let mut line = LineEstimate {
         name: "dsl".to_owned(),
@@ -93,6 +92,10 @@ fn the_delay_is_half_a_round_trip_without_the_transmission_of_the_probe() {
     assert!((line.transmission_ms() - 1.616).abs() < 0.001);
     assert!((line.delay_ms().unwrap() - 12.012).abs() < 0.001);
     assert_eq!(line.loss(Direction::Upload), own);
+    for (congestion, fills) in [(None, true), (Some("reno"), true), (Some("cubic"), true), (Some("bbr"), false)] {
+        line.upload.congestion = congestion.map(str::to_owned);
+        assert_eq!(line.upload.fills_queues(), fills, "{congestion:?}");
+    }
     assert_eq!(line.loss(Direction::Download).unwrap().basis, LossBasis::RoundTrips);
     line.idle = Err("silent".to_owned());
     assert_eq!((line.delay_ms(), line.loss(Direction::Download)), (None, None));

@@ -2,7 +2,7 @@
 //! measured is absent, and a comment gives the reason.
 
 use pathbench_analysis::line::{
-    DirectionEstimate, Estimate, LEAST_JITTER_MS, LineEstimate, LossBasis, LossEstimate, QueueEstimate, RateEstimate,
+    DirectionEstimate, LEAST_JITTER_MS, LineEstimate, LossBasis, LossEstimate, QueueEstimate,
 };
 use pathbench_record::direction::Direction;
 use pathbench_record::units::Span;
@@ -202,24 +202,25 @@ impl Text {
     }
 
     fn direction(&mut self, direction: &DirectionEstimate, has_loss: bool, loss: Option<LossEstimate>) {
-        self.rate(&direction.rate, &direction.queue);
-        self.queue(&direction.queue, &direction.rate);
+        self.rate(direction);
+        self.queue(direction);
         if !has_loss {
             self.loss(loss);
         }
     }
 
-    fn rate(&mut self, rate: &Estimate<RateEstimate>, queue: &Estimate<QueueEstimate>) {
-        let rate = match rate {
+    fn rate(&mut self, direction: &DirectionEstimate) {
+        let rate = match &direction.rate {
             Ok(rate) => rate,
             Err(reason) => return self.absent("rate", reason),
         };
-        let limited = match queue {
+        let congestion = direction.congestion.as_deref().map(|name| format!(" ({name})")).unwrap_or_default();
+        let limited = match &direction.queue {
             Ok(queue) if !queue.is_filled() => "; the queue never filled, so the line may have more",
             _ => "",
         };
         let measurement = format!(
-            "rate: {:.2} Mbit/s of TCP alone on this path, {} bytes in each frame of {}{limited}",
+            "rate: {:.2} Mbit/s of TCP{congestion} alone on this path, {} bytes in each frame of {}{limited}",
             rate.goodput_mbps, rate.payload_bytes, rate.frame_bytes
         );
         if !(RATES_BPS[0]..=RATES_BPS[1]).contains(&rate.rate_bps) {
@@ -228,8 +229,8 @@ impl Text {
         self.value("rate", &quote(&format!("{}kbit", (rate.rate_bps as f64 / 1e3).round())), &measurement);
     }
 
-    fn queue(&mut self, queue: &Estimate<QueueEstimate>, rate: &Estimate<RateEstimate>) {
-        let queue = match (queue, rate) {
+    fn queue(&mut self, direction: &DirectionEstimate) {
+        let queue = match (&direction.queue, &direction.rate) {
             (Ok(queue), Ok(_)) => queue,
             (Err(reason), _) => return self.absent("queue", reason),
             (Ok(_), Err(_)) => return self.absent("queue", "without a rate there is none"),
@@ -241,8 +242,12 @@ impl Text {
             ));
             return;
         }
+        let bound = match &direction.congestion {
+            Some(name) if !direction.fills_queues() => format!("; {name} does not fill a queue, so it may be larger"),
+            _ => String::new(),
+        };
         let measurement = format!(
-            "queue: {} UDP probes while TCP filled it: {:.1} ms at the {:.0}th percentile, {:.1} ms above the idle median",
+            "queue: {} UDP probes while TCP filled it: {:.1} ms at the {:.0}th percentile, {:.1} ms above the 90th of the idle path{bound}",
             queue.probes,
             queue.loaded_rtt_ms,
             QueueEstimate::PERCENTILE * 100.0,

@@ -23,7 +23,7 @@ fn idle(rtt_ms: f64, above_ms: f64, lost_of_100: u32) -> IdleEstimate {
 fn direction(goodput_mbps: f64, queue_ms: f64) -> DirectionEstimate {
     let queue = QueueEstimate { probes: 300, loaded_rtt_ms: 30.0 + queue_ms, queue_ms };
     let rate = RateEstimate::from_goodput(goodput_mbps, 1_492, AddressFamily::Ipv4);
-    DirectionEstimate { rate: rate.ok_or_else(|| "nothing".to_owned()), queue: Ok(queue), loss: None }
+    DirectionEstimate { rate: rate.ok_or_else(|| "nothing".to_owned()), queue: Ok(queue), loss: None, congestion: Some("reno".to_owned()) }
 }
 
 fn line(name: &str) -> RecordedLine {
@@ -118,6 +118,7 @@ fn a_value_that_was_not_measured_is_absent_with_its_reason() {
     ] {
         assert!(text.contains(part), "{part}\n{text}");
     }
+    assert!(!text.contains("may be larger"), "{text}");
     let links = links(&text);
     assert_eq!(links[0].forward.rate, RateModel::Unlimited);
     assert!(links[0].forward.constant_delay().unwrap().is_zero());
@@ -138,6 +139,15 @@ fn loss_is_written_with_its_interval_in_the_direction_that_has_it() {
     let link = &links(&text)[0];
     assert_eq!((link.forward.independent_loss(), link.reverse.independent_loss()), (Some(0.02), Some(0.0006)));
     assert!(text.contains("# loss: 3 of 5000 datagrams of this direction were lost: 0.02 % to 0.18 % (95 %); too few"), "{text}");
+}
+
+#[test]
+fn a_queue_that_the_sender_does_not_fill_is_a_lower_bound() {
+    let mut slow = line("wlan");
+    slow.estimate.download.congestion = Some("bbr".to_owned());
+    let text = recorded_scenario(&recorded(vec![slow]));
+    assert!(text.contains("TCP (reno)") && text.contains("TCP (bbr)"), "{text}");
+    assert_eq!(text.matches("bbr does not fill a queue, so it may be larger").count(), 1, "{text}");
 }
 
 #[test]

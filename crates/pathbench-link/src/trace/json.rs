@@ -25,6 +25,33 @@ fn parse<T: DeserializeOwned>(bytes: &[u8], remedy: &'static str) -> Result<T, T
     })
 }
 
+/// The valid form of each element of a list. An error has the line of the element's `key`, behind the key `list`.
+fn validated<W, V>(
+    written: Vec<W>,
+    bytes: &[u8],
+    list: &str,
+    key: &str,
+    remedy: &'static str,
+    validate: impl Fn(W) -> Result<V, String>,
+) -> Result<Vec<V>, TraceError> {
+    let valid = |(index, one)| {
+        validate(one).map_err(|problem| {
+            let begin = positions(bytes, list).next().unwrap_or(0);
+            let at = positions(bytes, key).filter(|at| *at > begin).nth(index).unwrap_or(begin);
+            let line = 1 + bytes[..at].iter().filter(|byte| **byte == b'\n').count() as u64;
+            let problem = problem.chars().filter(|c| !c.is_control()).collect();
+            TraceError::Json { line, problem, remedy }
+        })
+    };
+    written.into_iter().enumerate().map(valid).collect()
+}
+
+/// Where the key stands in the text.
+fn positions<'a>(bytes: &'a [u8], key: &str) -> impl Iterator<Item = usize> + 'a {
+    let quoted = format!("\"{key}\"").into_bytes();
+    (0..bytes.len()).filter(move |&at| bytes[at..].starts_with(&quoted))
+}
+
 #[derive(Deserialize)]
 struct AlphaFile {
     #[serde(default)]
@@ -36,7 +63,7 @@ struct AlphaFile {
 #[derive(Default, Deserialize)]
 struct AlphaLink {
     #[serde(default)]
-    trace_pattern: Vec<AlphaPattern>,
+    trace_pattern: Vec<WrittenPattern>,
 }
 
 #[derive(Deserialize)]
@@ -48,8 +75,6 @@ struct WrittenPattern {
     jitter: Option<f64>,
 }
 
-#[derive(Deserialize)]
-#[serde(try_from = "WrittenPattern")]
 struct AlphaPattern {
     duration: Duration,
     rate_bps: Option<u64>,
@@ -103,13 +128,17 @@ pub(super) fn alphartc(bytes: &[u8], direction: Option<Direction>) -> Result<Alp
         (None, true, false) => Direction::Download,
         (None, ..) => Direction::Upload,
     };
-    let patterns = if direction == Direction::Upload { uplink } else { downlink };
+    let (link, patterns) = match direction {
+        Direction::Upload => ("uplink", uplink),
+        Direction::Download => ("downlink", downlink),
+    };
     if patterns.is_empty() {
         return Err(TraceError::Lacks { format: "alphartc", what: direction.name(), has: "none, or the other direction" });
     }
     if patterns.len() > MAX_VALUES {
         return Err(TraceError::TooLong { line: 1 });
     }
+    let patterns = validated(patterns, bytes, link, "duration", ALPHARTC, AlphaPattern::try_from)?;
     if patterns.iter().map(|pattern| pattern.duration).sum::<Duration>() > Duration::from_secs(MAX_SECONDS) {
         let (problem, remedy) = ("the durations are more than 31 days in all".to_owned(), "shorten it: traces repeat");
         return Err(TraceError::Json { line: 1, problem, remedy });
@@ -137,11 +166,9 @@ fn held<V: PartialEq + Copy>(
 
 #[derive(Deserialize)]
 struct IrttFile {
-    round_trips: Vec<RoundTrip>,
+    round_trips: Vec<WrittenRoundTrip>,
 }
 
-#[derive(Deserialize)]
-#[serde(try_from = "WrittenRoundTrip")]
 struct RoundTrip {
     /// On the client's clock.
     sent_ns: i64,
@@ -203,10 +230,11 @@ impl TryFrom<WrittenRoundTrip> for RoundTrip {
 
 /// Reads IRTT's JSON output (irtt-client(1)).
 pub(super) fn irtt(bytes: &[u8]) -> Result<Vec<Sample>, TraceError> {
-    let IrttFile { mut round_trips } = parse(bytes, IRTT)?;
+    let IrttFile { round_trips } = parse(bytes, IRTT)?;
     if round_trips.len() > MAX_VALUES {
         return Err(TraceError::TooLong { line: 1 });
     }
+    let mut round_trips = validated(round_trips, bytes, "round_trips", "lost", IRTT, RoundTrip::try_from)?;
     round_trips.sort_by_key(|trip| trip.sent_ns);
     round_trips.dedup_by_key(|trip| trip.sent_ns);
     let first = round_trips.first().ok_or(TraceError::Json {

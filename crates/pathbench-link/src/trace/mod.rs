@@ -209,11 +209,18 @@ fn detect_samples(bytes: &[u8]) -> Result<Option<TraceFormat>, TraceError> {
         Shape::Header if csv::Header::read(bytes)?.is_some_and(|header| header.is_lens()) => {
             Some(TraceFormat::Irtt)
         }
+        // This program's own tables.
+        Shape::Header if is_plain_table(first.text) => None,
         Shape::Header => Some(TraceFormat::Csv),
         Shape::SingleNumber => Some(TraceFormat::LeoReplayer),
         Shape::Comma | Shape::Pair | Shape::Train => None,
         Shape::Other => return Err(unknown(first)),
     })
+}
+
+fn is_plain_table(header: &[u8]) -> bool {
+    let bare: Vec<u8> = header.iter().filter(|byte| !matches!(byte, b' ' | b'"')).map(u8::to_ascii_lowercase).collect();
+    bare == b"second,delay_ms" || bare == b"second,loss"
 }
 
 /// IRTT's JSON has its round trips behind its configuration and statistics.

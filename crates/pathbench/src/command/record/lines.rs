@@ -15,7 +15,7 @@ use pathbench_record::network::{AddressFamily, ETHERNET_HEADER_BYTES};
 use pathbench_record::pattern::{Amount, PatternParameters, ThroughputParameters};
 use pathbench_record::time::Timestamp;
 use pathbench_record::transport::{Transport, TransportLabel};
-use pathbench_traffic::client::ClientOutcome;
+use pathbench_traffic::client::{ClientError, ClientOutcome};
 use pathbench_traffic::datagram::{HEADER_BYTES, UdpPath};
 use pathbench_traffic::path_mtu::{MtuBounds, MtuPlan, find_mtu};
 use pathbench_traffic::probe::{ProbeOutcome, ProbePlan, ProbeSample, run_probes};
@@ -31,10 +31,12 @@ use std::time::Duration;
 const IDLE: Duration = Duration::from_secs(10);
 const PROBE_INTERVAL: Duration = Duration::from_millis(20);
 /// TCP in each direction: it fills the queue before the measured time.
-const OMITTED: Duration = Duration::from_secs(3);
-const MEASURED: Duration = Duration::from_secs(6);
-/// One connection does not keep a queue full after a loss.
-const CONNECTIONS: u32 = 4;
+const OMITTED: Duration = Duration::from_secs(4);
+const MEASURED: Duration = Duration::from_secs(8);
+const CONNECTIONS: u32 = 8;
+/// Congestion controls of the upload, in order of preference: Reno's slow start ends when the queue is full, CUBIC's
+/// (HyStart) when it grows. BBR fills none.
+const FILLING: [&str; 2] = ["reno", "cubic"];
 const TICK: Duration = Duration::from_millis(100);
 /// Attempts at a busy server.
 const BUSY_TRIES: u32 = 5;
@@ -191,36 +193,39 @@ impl LineRecorder<'_> {
         mtu_bytes: u32,
         family: AddressFamily,
     ) -> DirectionEstimate {
-        let not_measured = |reason: String| DirectionEstimate { rate: Err(reason.clone()), queue: Err(reason), loss: None };
+        let not_measured = |reason: String| DirectionEstimate {
+            rate: Err(reason.clone()),
+            queue: Err(reason),
+            loss: None,
+            congestion: None,
+        };
         let over = AtomicBool::new(false);
-        let begun_ms = self.client.clock.now().as_nanos() as f64 / 1e6;
         let (goodput, probes) = thread::scope(|scope| {
             let probes = scope.spawn(|| {
                 self.probe(std::slice::from_ref(path), &|_| over.load(Ordering::Relaxed))
             });
-            let goodput = self.goodput(path, direction);
+            let goodput = self.load(path, direction);
             over.store(true, Ordering::Relaxed);
             (goodput, probes.join().unwrap_or_else(|_| Err("the probes failed".to_owned())))
         });
-        let goodput_mbps = match goodput {
-            Ok(goodput_mbps) => goodput_mbps,
+        let (goodput_mbps, congestion) = match goodput {
+            Ok(found) => found,
             Err(reason) => return not_measured(reason),
         };
         let rate = RateEstimate::from_goodput(goodput_mbps, mtu_bytes, family)
             .ok_or_else(|| "TCP delivered nothing".to_owned());
-        let loaded_from_ms = begun_ms + OMITTED.as_secs_f64() * 1e3;
         let queue = match (idle, probes) {
-            (Ok(idle), Ok(probes)) => QueueEstimate::from_probes(idle, &probes[0], loaded_from_ms)
+            (Ok(idle), Ok(probes)) => QueueEstimate::from_probes(idle, &probes[0])
                 .ok_or_else(|| "too few UDP probes were answered while TCP filled the path".to_owned()),
             (Err(reason), _) => Err(reason.clone()),
             (_, Err(reason)) => Err(reason),
         };
         self.progress.line(format_args!("{} {}: {goodput_mbps:.2} Mbit/s of TCP alone", path.name, direction.name()));
-        DirectionEstimate { rate, queue, loss: None }
+        DirectionEstimate { rate, queue, loss: None, congestion }
     }
 
-    /// Goodput of TCP alone in Mbit/s.
-    fn goodput(&self, path: &ClientPath, direction: Direction) -> Estimate<f64> {
+    /// Goodput of TCP alone in Mbit/s, and the sender's congestion control.
+    fn load(&self, path: &ClientPath, direction: Direction) -> Estimate<(f64, Option<String>)> {
         let endpoints = &self.reached.endpoints;
         let address = endpoints.get(&Transport::Tcp).or_else(|| endpoints.get(&Transport::Mptcp));
         let address = *address.ok_or("tcp does not reach the server, or --transports leaves it out")?;
@@ -241,7 +246,7 @@ impl LineRecorder<'_> {
             omit: OMITTED,
             ..ThroughputParameters::default()
         });
-        let outcome = self.run(&target, &parameters)?;
+        let outcome = self.run_filling(&target, &parameters)?;
         if let Some(error) = &outcome.error {
             return Err(error.to_string());
         }
@@ -259,14 +264,35 @@ impl LineRecorder<'_> {
             carried: std::collections::BTreeMap::new(),
         };
         let (assembled, _) = evidence.assemble(&mut Clocks::default());
-        assembled.record.goodput_mbps.ok_or_else(|| "TCP delivered nothing in the measured time".to_owned())
+        let sender = if direction == Direction::Upload { "client.congestion" } else { "server.congestion" };
+        let congestion = assembled.record.parameters.in_force.get(sender).and_then(|name| name.as_str());
+        let goodput = assembled.record.goodput_mbps;
+        let goodput = goodput.ok_or_else(|| "TCP delivered nothing in the measured time".to_owned())?;
+        Ok((goodput, congestion.map(str::to_owned)))
+    }
+
+    /// Runs a test with the first of [`FILLING`] that this host permits.
+    fn run_filling(&self, target: &ServerTarget, parameters: &PatternParameters) -> Estimate<ClientOutcome> {
+        for congestion in FILLING {
+            let outcome = self.run(target, parameters, Some(congestion))?;
+            if !matches!(outcome.error, Some(ClientError::Incapable { .. })) {
+                return Ok(outcome);
+            }
+        }
+        self.run(target, parameters, None)
     }
 
     /// Runs a test over tcp; waits for a busy server.
-    fn run(&self, target: &ServerTarget, parameters: &PatternParameters) -> Estimate<ClientOutcome> {
+    fn run(
+        &self,
+        target: &ServerTarget,
+        parameters: &PatternParameters,
+        congestion: Option<&str>,
+    ) -> Estimate<ClientOutcome> {
         let clock = &self.client.clock;
         for attempt in 1.. {
-            let plan = self.client.plan(Transport::Tcp, target, parameters.clone());
+            let mut plan = self.client.plan(Transport::Tcp, target, parameters.clone());
+            plan.socket.congestion = congestion.map(str::to_owned);
             let (transferred, test) = start_test(self.client, plan);
             let outcome = loop {
                 if self.stop.load(Ordering::Relaxed) {

@@ -10,6 +10,7 @@ mod lab_patterns;
 mod lab_quic;
 mod lab_return;
 mod lab_run;
+mod record;
 mod study;
 mod suite;
 mod suite_study;
