@@ -14,6 +14,9 @@ const ARRIVED_BYTES: f64 = 10_000.0;
 /// Payload over time: at a time in milliseconds, received on the paths and delivered to the application.
 pub(super) struct Arrivals {
     points: Vec<(f64, f64, f64)>,
+    /// The bytes that waited out of order at each point: what exceeds the least excess from there on, because
+    /// duplicates and headers only add to the excess.
+    waiting: Vec<f64>,
 }
 
 impl Arrivals {
@@ -33,7 +36,8 @@ impl Arrivals {
                 _ => points.push(point),
             }
         }
-        (points.len() > 1).then_some(Self { points })
+        let waiting = waiting(&points);
+        (points.len() > 1).then_some(Self { points, waiting })
     }
 
     /// Fraction of the time in which data arrived and none was delivered.
@@ -47,23 +51,26 @@ impl Arrivals {
         if whole > 0.0 { blocked / whole } else { 0.0 }
     }
 
-    /// The bytes that waited out of order at each point: what exceeds the least excess from there on, because
-    /// duplicates and headers only add to the excess.
-    pub(super) fn waiting(&self) -> Vec<f64> {
-        let mut least = f64::MAX;
-        let mut waiting: Vec<f64> = self
-            .points
-            .iter()
-            .rev()
-            .map(|(_, received, delivered)| {
-                let excess = received - delivered;
-                least = least.min(excess);
-                excess - least
-            })
-            .collect();
-        waiting.reverse();
-        waiting
+    /// The bytes that waited out of order at the last point before this time.
+    pub(super) fn waiting_at(&self, t_ms: f64) -> Option<f64> {
+        let next = self.points.partition_point(|point| point.0 <= t_ms);
+        self.waiting.get(next.checked_sub(1)?).copied()
     }
+}
+
+fn waiting(points: &[(f64, f64, f64)]) -> Vec<f64> {
+    let mut least = f64::MAX;
+    let mut waiting: Vec<f64> = points
+        .iter()
+        .rev()
+        .map(|(_, received, delivered)| {
+            let excess = received - delivered;
+            least = least.min(excess);
+            excess - least
+        })
+        .collect();
+    waiting.reverse();
+    waiting
 }
 
 /// Time in which data arrived on the paths and the application got none.
@@ -72,7 +79,7 @@ pub(super) fn head_of_line(input: &LimitInput<'_>, received: &[Subflow<'_>]) -> 
         return None;
     }
     let arrivals = Arrivals::new(input, received)?;
-    let (share, most) = (arrivals.blocked(), arrivals.waiting().into_iter().fold(0.0, f64::max));
+    let (share, most) = (arrivals.blocked(), arrivals.waiting.iter().copied().fold(0.0, f64::max));
     let because = format!(
         "data arrived on the paths and the application got none {:.0} % of the time; up to {:.0} kB waited out of order",
         share * 100.0,

@@ -85,11 +85,17 @@ impl<'a> Subflow<'a> {
         counted.max(self.share_of(is_window_full))
     }
 
-    /// Time without data to send: neither the congestion window nor the peer's window is full.
+    /// Time without data to send: neither the congestion window nor the peer's window is full. The kernel's time of a
+    /// full send buffer counts for tcp only: of a subflow of mptcp it runs while data waits, too.
     pub(super) fn starved(&self) -> f64 {
         let idle = self.grown(|figures| figures.busy_us).map_or(0.0, |busy| 1.0 - busy);
-        let buffer = self.grown(|figures| figures.send_buffer_limited_us).unwrap_or_default();
-        (idle + buffer).max(self.share_of(is_starved)).min(1.0)
+        let is_alone = self.samples.iter().all(|sample| sample.figures.connection_unacked_bytes.is_none());
+        let buffer = self.grown(|figures| figures.send_buffer_limited_us).filter(|_| is_alone);
+        (idle + buffer.unwrap_or_default()).max(self.share_of(is_starved)).min(1.0)
+    }
+
+    pub(super) fn starved_samples(&self) -> impl Iterator<Item = &'a Sample> {
+        self.samples.iter().copied().filter(|sample| is_starved(&sample.figures))
     }
 
     /// Time in which the congestion window and pacing decided.
