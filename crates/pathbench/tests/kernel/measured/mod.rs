@@ -4,6 +4,7 @@ mod egress;
 mod lab_broken;
 mod lab_diagnosis;
 mod lab_emulated;
+mod lab_limits;
 mod lab_mtu;
 mod lab_patterns;
 mod lab_quic;
