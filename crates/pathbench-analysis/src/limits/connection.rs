@@ -2,7 +2,7 @@
 //! sections 3.3.5 and 3.3.6). A subflow that has nothing to send waits for them.
 
 use super::delivery::Arrivals;
-use super::subflow::{AT_LIMIT, Subflow};
+use super::subflow::{AT_LIMIT, Subflow, is_ample};
 use super::{LimitInput, record, remedy};
 use pathbench_record::document::{LimitKind, LimitRecord};
 use pathbench_record::sample::PathFigures;
@@ -10,8 +10,6 @@ use pathbench_record::statistics::median;
 
 /// Part of the outstanding data that waits out of order, from which it blocks the others.
 const BLOCKING: f64 = 0.3;
-/// A window of so many bandwidth-delay products holds the data of any path that delivers.
-const AMPLE: f64 = 2.0;
 
 /// The figures of the connection at the sender.
 struct Outstanding<'a> {
@@ -49,7 +47,7 @@ impl<'a> Outstanding<'a> {
 
     /// Whether so many bytes hold the data of all paths.
     fn is_ample(&self, bytes: f64) -> bool {
-        bytes >= AMPLE * self.reached_bps / 8e3 * self.rtt_ms
+        is_ample(bytes, self.reached_bps, self.rtt_ms)
     }
 
     fn words(&self) -> String {
@@ -124,7 +122,7 @@ fn head_of_line(
         .starved_samples()
         .filter_map(|sample| {
             let unacked = sample.figures.connection_unacked_bytes? as f64;
-            Some((arrivals.waiting_at(sample.t_ms)?, unacked))
+            Some((arrivals.waiting_before(sample.t_ms, outstanding.rtt_ms)?, unacked))
         })
         .collect();
     let blocking = waits.iter().filter(|(waiting, unacked)| *waiting > 0.0 && *waiting >= BLOCKING * unacked);

@@ -43,18 +43,18 @@ impl Arrivals {
     /// Fraction of the time in which data arrived and none was delivered.
     fn blocked(&self) -> f64 {
         let whole = self.points.last().map_or(0.0, |last| last.0) - self.points.first().map_or(0.0, |p| p.0);
-        let is_blocked = |pair: &&[(f64, f64, f64)]| {
-            pair[1].1 - pair[0].1 >= ARRIVED_BYTES && pair[1].2 - pair[0].2 < 1.0
-        };
-        let blocked: f64 =
-            self.points.windows(2).filter(is_blocked).map(|pair| pair[1].0 - pair[0].0).sum();
+        let is_blocked =
+            |pair: &&[(f64, f64, f64)]| pair[1].1 - pair[0].1 >= ARRIVED_BYTES && pair[1].2 - pair[0].2 < 1.0;
+        let blocked: f64 = self.points.windows(2).filter(is_blocked).map(|pair| pair[1].0 - pair[0].0).sum();
         if whole > 0.0 { blocked / whole } else { 0.0 }
     }
 
-    /// The bytes that waited out of order at the last point before this time.
-    pub(super) fn waiting_at(&self, t_ms: f64) -> Option<f64> {
-        let next = self.points.partition_point(|point| point.0 <= t_ms);
-        self.waiting.get(next.checked_sub(1)?).copied()
+    /// The most bytes that waited out of order in the round trip before this time: the sender does not know of a filled
+    /// hole until its acknowledgement arrives.
+    pub(super) fn waiting_before(&self, t_ms: f64, rtt_ms: f64) -> Option<f64> {
+        let index = |t_ms: f64| self.points.partition_point(|point| point.0 <= t_ms);
+        let from = index(t_ms - rtt_ms).checked_sub(1).unwrap_or_default();
+        self.waiting.get(from..index(t_ms))?.iter().copied().reduce(f64::max)
     }
 }
 

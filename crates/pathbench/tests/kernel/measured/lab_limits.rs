@@ -85,7 +85,11 @@ fn a_long_path_beside_small_buffers_costs_mptcp_most_of_its_rate() {
     assert!((2 * 2_250_000..64 << 20).contains(&largest), "{value}");
     let slower = run(&measured, "mptcp").goodput_mbps.unwrap() / run(&measured, "tcp").goodput_mbps.unwrap();
     assert!(slower < 0.6, "{slower}");
-    assert!(measured.finished.stdout.contains("Remedy, at the client: sysctl -w net.ipv4.tcp_rmem="), "{:#?}", measured.finished);
+    assert!(
+        measured.finished.stdout.contains("Remedy, at the client: sysctl -w net.ipv4.tcp_rmem="),
+        "{:#?}",
+        measured.finished
+    );
 }
 
 #[test]
@@ -112,7 +116,11 @@ fn a_link_without_a_rate_shows_the_cpu() {
     assert!(["sender's CPU", "receiver's CPU"].contains(&words), "{:#?} {:#?}", run.limits, run.cpu);
     assert!(run.limits[0].named && run.limits[0].remedy.is_none(), "{:#?}", run.limits);
     assert_eq!(run.cpu.len(), 2);
-    assert!(run.cpu.values().all(|cpu| cpu.seconds > 0.0 && cpu.seconds_per_gb.unwrap() > 0.0), "{:#?}", run.cpu);
+    assert!(
+        run.cpu.values().all(|cpu| cpu.seconds > 0.0 && cpu.seconds_per_gb.unwrap() > 0.0),
+        "{:#?}",
+        run.cpu
+    );
 }
 
 #[test]
@@ -153,7 +161,8 @@ fn paths_over_one_link_share_a_bottleneck() {
 
 #[test]
 fn data_behind_a_long_path_is_named() {
-    let paths = ["rate = \"40mbit\"\ndelay = \"5ms\"", "rate = \"10mbit\"\ndelay = \"400ms\"\nqueue = \"500ms\""];
+    let paths =
+        ["rate = \"40mbit\"\ndelay = \"5ms\"", "rate = \"10mbit\"\ndelay = \"400ms\"\nqueue = \"500ms\""];
     let hosts = "[host.client.sysctl]\n\"net.ipv4.tcp_rmem\" = \"4096 131072 67108864\"\n\
                  [host.server.sysctl]\n\"net.ipv4.tcp_wmem\" = \"4096 16384 67108864\"";
     let run_table = "transports = [\"mptcp\"]\nduration = \"6s\"\ncongestion = \"cubic\"";
