@@ -1,11 +1,17 @@
 //! CPU time of single threads of this process (Documentation/scheduler/sched-stats.rst, `/proc/PID/schedstat`).
 
 use pathbench_record::file;
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
 use std::time::Duration;
 
-/// A thread of this process. Its id may be reused after its end: read its time only while it lives.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ThreadId(u32);
+/// Longest `schedstat`: three numbers.
+const LONGEST: usize = 128;
+
+/// A thread of this process. Other threads may read its time, while it lives: the open file has no thread id, which would
+/// be that of another process-id namespace in a lab.
+#[derive(Debug)]
+pub struct ThreadClock(File);
 
 /// Time that a thread has spent so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -16,15 +22,17 @@ pub struct ThreadTime {
     pub waited: Duration,
 }
 
-impl ThreadId {
-    pub fn current() -> Self {
-        Self(rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs())
+impl ThreadClock {
+    /// That of the calling thread; `None` if the kernel does not report it (without `CONFIG_SCHED_INFO`).
+    pub fn of_this_thread() -> Option<Self> {
+        file::open("/proc/thread-self/schedstat").ok().map(Self)
     }
 
-    /// `None` if the thread has ended, or if the kernel does not report it (without `CONFIG_SCHED_INFO`).
-    pub fn time(self) -> Option<ThreadTime> {
-        let path = format!("/proc/self/task/{}/schedstat", self.0);
-        ThreadTime::parse(&file::read_text(path, file::SMALL_FILE_BYTES).ok()?)
+    /// `None` if the thread has ended.
+    pub fn time(&self) -> Option<ThreadTime> {
+        let mut bytes = [0; LONGEST];
+        let length = self.0.read_at(&mut bytes, 0).ok()?;
+        ThreadTime::parse(std::str::from_utf8(&bytes[..length]).ok()?)
     }
 }
 

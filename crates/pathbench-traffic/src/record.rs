@@ -293,9 +293,12 @@ impl Bounds<'_> {
     fn resources(&self) -> Result<(), InvalidRecord> {
         if let Some(cpu) = &self.peer.cpu {
             let ThreadUse { ran_us, waited_us, measured_us } = cpu.busiest;
-            [cpu.ran_us, ran_us, waited_us, measured_us].into_iter().try_for_each(|us| at_most("cpu", us, MOST_BYTES))?;
+            [cpu.ran_us, ran_us, waited_us, measured_us]
+                .into_iter()
+                .try_for_each(|us| at_most("cpu", us, MOST_BYTES))?;
         }
-        let limits = self.peer.tcp_buffers.iter().flat_map(|limits| limits.receive.into_iter().chain(limits.send));
+        let limits =
+            self.peer.tcp_buffers.iter().flat_map(|limits| limits.receive.into_iter().chain(limits.send));
         limits.into_iter().try_for_each(|bytes| at_most("tcp_buffers", bytes, MOST_BYTES))
     }
 

@@ -194,9 +194,7 @@ impl Connection {
     pub fn measure_driver(&self, now: Timestamp) -> Option<ThreadMeter> {
         match &self.carrier {
             Carrier::Socket(_) => None,
-            Carrier::Stream(stream) => {
-                ThreadMeter::with_thread(stream.driver()?, now)
-            }
+            Carrier::Stream(stream) => ThreadMeter::with_thread(stream.driver()?, now),
         }
     }
 

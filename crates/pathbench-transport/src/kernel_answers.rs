@@ -76,13 +76,13 @@ pub fn path_figures(
         since_last_sent_ms: u64::from(u32(44)?),     // tcpi_last_data_sent
         since_last_received_ms: u64::from(u32(52)?), // tcpi_last_data_recv
         closed_paths: None,
-        busy_us: u64(168),                   // tcpi_busy_time, µs
-        receive_window_limited_us: u64(176), // tcpi_rwnd_limited, µs
-        send_buffer_limited_us: u64(184),    // tcpi_sndbuf_limited, µs
+        busy_us: u64(168),                                      // tcpi_busy_time, µs
+        receive_window_limited_us: u64(176),                    // tcpi_rwnd_limited, µs
+        send_buffer_limited_us: u64(184),                       // tcpi_sndbuf_limited, µs
         application_limited: u8(7).map(|flags| flags & 1 != 0), // tcpi_delivery_rate_app_limited
-        send_window_bytes: u32(228), // tcpi_snd_wnd
-        receive_space_bytes: u32(96), // tcpi_rcv_space
-        out_of_order_packets: u32(224), // tcpi_rcv_ooopack
+        send_window_bytes: u32(228),                            // tcpi_snd_wnd
+        receive_space_bytes: u32(96),                           // tcpi_rcv_space
+        out_of_order_packets: u32(224),                         // tcpi_rcv_ooopack
         connection_unacked_bytes: None,
         connection_received_bytes: None,
     })

@@ -1,15 +1,16 @@
 //! CPU time of a test's threads, and the limits of TCP's buffers at this end.
 
 use pathbench_host::sysctl;
-use pathbench_host::thread_time::{ThreadId, ThreadTime};
+use pathbench_host::thread_time::{ThreadClock, ThreadTime};
 use pathbench_record::resource::{BufferLimits, RECEIVE_BUFFERS, SEND_BUFFERS, ThreadUse};
 use pathbench_record::time::Timestamp;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Measures the CPU time of one thread.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub struct ThreadMeter {
-    thread: ThreadId,
+    thread: Arc<ThreadClock>,
     before: ThreadTime,
     begun: Timestamp,
 }
@@ -17,11 +18,11 @@ pub struct ThreadMeter {
 impl ThreadMeter {
     /// Begins with the calling thread; `None` where the kernel does not report its time.
     pub fn start(now: Timestamp) -> Option<Self> {
-        Self::with_thread(ThreadId::current(), now)
+        Self::with_thread(Arc::new(ThreadClock::of_this_thread()?), now)
     }
 
-    pub(crate) fn with_thread(thread: ThreadId, now: Timestamp) -> Option<Self> {
-        Some(Self { thread, before: thread.time()?, begun: now })
+    pub(crate) fn with_thread(thread: Arc<ThreadClock>, now: Timestamp) -> Option<Self> {
+        Some(Self { before: thread.time()?, thread, begun: now })
     }
 
     /// The time since the start; `None` if the thread has ended.

@@ -3,8 +3,9 @@
 use super::{LimitInput, record};
 use pathbench_record::document::{LimitKind, LimitRecord};
 
-/// Fraction of its time in which a limiting thread ran or was ready to run: the rest are the waits of a full pipe.
-const ALL_THE_TIME: f64 = 0.9;
+/// Fraction of its time in which a limiting thread ran or was ready to run: the rest are its waits for the other threads of
+/// the test, which the same CPUs run.
+const ALL_THE_TIME: f64 = 0.8;
 
 pub(super) fn limits(input: &LimitInput<'_>) -> impl Iterator<Item = LimitRecord> {
     let ends = [(LimitKind::SenderCpu, input.sender), (LimitKind::ReceiverCpu, input.receiver)];

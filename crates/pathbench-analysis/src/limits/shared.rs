@@ -22,7 +22,8 @@ pub fn name_shared_bottlenecks(runs: &mut [RunRecord]) {
         let is_open = run.transport.is_multipath() && counts(run) && run.multipath.used;
         let directions = run.directions.iter().filter(|_| is_open && !run.limits.iter().any(|one| one.named));
         found.extend(
-            directions.filter_map(|one| Some((index, bottleneck(run, one.direction, one.goodput_mbps?, runs)?))),
+            directions
+                .filter_map(|one| Some((index, bottleneck(run, one.direction, one.goodput_mbps?, runs)?))),
         );
     }
     for (index, limit) in found {
@@ -37,18 +38,14 @@ const fn counts(run: &RunRecord) -> bool {
     run.valid && run.completed
 }
 
-fn bottleneck(
-    run: &RunRecord,
-    direction: Direction,
-    mbps: f64,
-    runs: &[RunRecord],
-) -> Option<LimitRecord> {
+fn bottleneck(run: &RunRecord, direction: Direction, mbps: f64, runs: &[RunRecord]) -> Option<LimitRecord> {
     let used: BTreeSet<&str> = by_links(run, direction).collect();
     let alone = rates_alone(run, direction, runs);
     let rates: Vec<f64> = used.iter().filter_map(|path| alone.get(*path).copied()).collect();
     let (sum, best) = (rates.iter().sum::<f64>(), rates.iter().copied().fold(0.0, f64::max));
     let all = run.paths.iter().filter(|path| path.share >= 0.01).count();
-    let is_shared = rates.len() >= 2 && rates.len() == all && TOGETHER.contains(&(mbps / best)) && sum >= ALONE * mbps;
+    let is_shared =
+        rates.len() >= 2 && rates.len() == all && TOGETHER.contains(&(mbps / best)) && sum >= ALONE * mbps;
     is_shared.then(|| LimitRecord {
         direction,
         kind: LimitKind::SharedBottleneck,
@@ -73,11 +70,7 @@ fn by_links(run: &RunRecord, direction: Direction) -> impl Iterator<Item = &str>
 }
 
 /// Path → median rate of the runs over this path alone, unless another limit than the links explains one of them.
-fn rates_alone<'a>(
-    run: &RunRecord,
-    direction: Direction,
-    runs: &'a [RunRecord],
-) -> BTreeMap<&'a str, f64> {
+fn rates_alone<'a>(run: &RunRecord, direction: Direction, runs: &'a [RunRecord]) -> BTreeMap<&'a str, f64> {
     let single = if run.transport.is_quic() { Transport::Quic } else { Transport::Tcp };
     let mut rates: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     for other in runs.iter().filter(|other| {

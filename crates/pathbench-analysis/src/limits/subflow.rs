@@ -15,6 +15,8 @@ const FULL_CONGESTION: f64 = 0.8;
 const FEWEST: usize = 5;
 /// Part of a buffer's limit in payload from which it is at the limit: the rest is the kernel's overhead.
 pub(super) const AT_LIMIT: f64 = 0.3;
+/// A window of so many bandwidth-delay products holds the data of any path that delivers.
+const AMPLE: f64 = 2.0;
 
 /// One subflow (or QUIC path) of one stream at one end.
 pub(super) struct Subflow<'a> {
@@ -28,8 +30,7 @@ pub(super) struct Subflow<'a> {
 
 /// The subflows with enough samples.
 pub(super) fn subflows<'a>(input: &LimitInput<'a>, side: Side) -> Vec<Subflow<'a>> {
-    let (from, until) =
-        (input.window.from.ms_from(input.origin), input.window.until.ms_from(input.origin));
+    let (from, until) = (input.window.from.ms_from(input.origin), input.window.until.ms_from(input.origin));
     let mut series: BTreeMap<(u32, u32, &str, SocketAddr), Vec<&Sample>> = BTreeMap::new();
     let within = |sample: &&Sample| {
         let figures = &sample.figures;
@@ -85,11 +86,17 @@ impl<'a> Subflow<'a> {
         counted.max(self.share_of(is_window_full))
     }
 
-    /// Time without data to send: neither the congestion window nor the peer's window is full.
+    /// Time without data to send: neither the congestion window nor the peer's window is full. The kernel's time of a
+    /// full send buffer counts for tcp only: of a subflow of mptcp it runs while data waits, too.
     pub(super) fn starved(&self) -> f64 {
         let idle = self.grown(|figures| figures.busy_us).map_or(0.0, |busy| 1.0 - busy);
-        let buffer = self.grown(|figures| figures.send_buffer_limited_us).unwrap_or_default();
-        (idle + buffer).max(self.share_of(is_starved)).min(1.0)
+        let is_alone = self.samples.iter().all(|sample| sample.figures.connection_unacked_bytes.is_none());
+        let buffer = self.grown(|figures| figures.send_buffer_limited_us).filter(|_| is_alone);
+        (idle + buffer.unwrap_or_default()).max(self.share_of(is_starved)).min(1.0)
+    }
+
+    pub(super) fn starved_samples(&self) -> impl Iterator<Item = &'a Sample> {
+        self.samples.iter().copied().filter(|sample| is_starved(&sample.figures))
     }
 
     /// Time in which the congestion window and pacing decided.
@@ -97,9 +104,12 @@ impl<'a> Subflow<'a> {
         if self.samples.iter().any(|sample| sample.figures.path_id.is_some()) {
             return self.share_of(fills_congestion_window);
         }
-        (1.0 - self.by_window().max(self.starved())).max(self.share_of(|figures| {
-            fills_congestion_window(figures) && !is_window_full(figures)
-        }))
+        (1.0 - self.by_window().max(self.starved()))
+            .max(self.share_of(|figures| fills_congestion_window(figures) && !is_window_full(figures)))
+    }
+
+    fn is_ample(&self, bytes: f64) -> bool {
+        is_ample(bytes, self.reached_bps(), self.median_of(|figures| figures.srtt_ms))
     }
 
     /// A rate that the path has reached: the 90th percentile of the kernel's estimates, which few of them exceed by
@@ -109,6 +119,11 @@ impl<'a> Subflow<'a> {
         let rates: Vec<f64> = rates.map(|bps| bps as f64).collect();
         quantile(&rates, 0.9).unwrap_or(self.bytes_sent * 8e3 / self.length_ms)
     }
+}
+
+/// Whether so many bytes hold more than the data in flight of a rate and RTT.
+pub(super) fn is_ample(bytes: f64, rate_bps: f64, rtt_ms: f64) -> bool {
+    bytes >= AMPLE * rate_bps / 8e3 * rtt_ms
 }
 
 fn fills_congestion_window(figures: &PathFigures) -> bool {
@@ -134,10 +149,10 @@ fn receive_window(input: &LimitInput<'_>, one: &Subflow<'_>) -> Option<LimitReco
     let window = one.median_of(|figures| f64::from(figures.send_window_bytes.unwrap_or_default()));
     let limits = input.receiver?.tcp_buffers?;
     // A smaller window is that of a receiver that does not read, or of a young connection.
-    if window < AT_LIMIT * limits.receive[2] as f64 {
+    let rtt_ms = one.median_of(|figures| figures.srtt_ms);
+    if window < AT_LIMIT * limits.receive[2] as f64 || one.is_ample(window) {
         return None;
     }
-    let rtt_ms = one.median_of(|figures| figures.srtt_ms);
     let share = one.by_window();
     let because = format!(
         "the receive window of {:.0} kB was full {:.0} % of the time: at an RTT of {rtt_ms:.0} ms it is {:.3} Mbit/s; \
@@ -155,7 +170,8 @@ fn receive_window(input: &LimitInput<'_>, one: &Subflow<'_>) -> Option<LimitReco
 fn send_buffer(input: &LimitInput<'_>, one: &Subflow<'_>) -> Option<LimitRecord> {
     let held = one.median_of(|figures| (figures.in_flight_bytes + figures.not_sent_bytes) as f64);
     let limits = input.sender?.tcp_buffers?;
-    if input.rate_bps.is_some() || held < AT_LIMIT * limits.send[2] as f64 {
+    let is_at_limit = held >= AT_LIMIT * limits.send[2] as f64;
+    if input.rate_bps.is_some() || !is_at_limit || one.is_ample(held) {
         return None;
     }
     let rtt_ms = one.median_of(|figures| figures.srtt_ms);

@@ -104,6 +104,8 @@ fn record(side: Side, direction: DataDirection, paths: Vec<PathFigures>) -> EndR
         samples_thinned_by: 1,
         completed: true,
         errors: Vec::new(),
+        cpu: None,
+        tcp_buffers: None,
     }
 }
 

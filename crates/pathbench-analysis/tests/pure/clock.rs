@@ -20,7 +20,7 @@ fn series(first: u64, last: u64) -> DeliverySeries {
     series
 }
 
-fn record(side: Side, started: u64, ended: u64) -> EndRecord {
+pub(crate) fn record(side: Side, started: u64, ended: u64) -> EndRecord {
     EndRecord {
         side,
         test: TestId([0; 16]),

@@ -15,6 +15,7 @@ mod failback;
 mod handover;
 mod headline;
 mod intervals;
+mod limits;
 mod line;
 mod metric_properties;
 mod metrics;

@@ -2,11 +2,11 @@
 
 use crate::host::facts::{ETH0, healthy, set};
 use crate::server::{path, sound};
-use pathbench_record::resource::BufferLimits;
 use pathbench_check::finding::{Finding, FindingId, Level};
 use pathbench_check::server::facts::{PathRates, ServerFacts};
 use pathbench_check::{host, server};
 use pathbench_host::shaping::Shaping;
+use pathbench_record::resource::BufferLimits;
 
 const KIB: u64 = 1024;
 

@@ -7,12 +7,12 @@ pub(crate) mod path_mtu;
 
 use pathbench_record::direction::Direction;
 use pathbench_record::document::{
-    ComparedRuns, Comparison, DelayRecord, DirectionFigures, DirectionRecord, Distribution, Expectation,
-    FailbackAbsence, FailbackRecord, Failover, Gain, Group, Headline, HostRecord, Impact, JoinedShard,
-    LinkFigures, LinkMeasurement, LinkRecord, MachineLoad, MultipathRecord, OpeningOutcome, OpeningRecord,
-    Parameters, PathRecord, Phase, PingRecord, Reachability, ResultDocument, ResultSummary, RunLink,
-    RunRecord, SCHEMA, ScenarioRecord, ServerRecord, Shard, StopReason, StudyRecord, UnreachableBecause,
-    Verdict,
+    ComparedRuns, Comparison, CpuRecord, DelayRecord, DirectionFigures, DirectionRecord, Distribution,
+    Expectation, FailbackAbsence, FailbackRecord, Failover, Gain, Group, Headline, HostRecord, Impact,
+    JoinedShard, LimitKind, LimitRecord, LinkFigures, LinkMeasurement, LinkRecord, MachineLoad,
+    MultipathRecord, OpeningOutcome, OpeningRecord, Parameters, PathRecord, Phase, PingRecord, Reachability,
+    ResultDocument, ResultSummary, RunLink, RunRecord, SCHEMA, ScenarioRecord, ServerRecord, Shard,
+    StopReason, StudyRecord, UnreachableBecause, Verdict,
 };
 use pathbench_record::network::AddressFamily;
 use pathbench_record::sample::Side;
@@ -225,6 +225,22 @@ fn run() -> RunRecord {
         handover: Some(emulated::handover()),
         probes: emulated::probes(),
         notes: vec!["the kernel did not open the subflow on `wlan` again".to_owned()],
+        limited_by: Some("receive window".to_owned()),
+        limits: vec![LimitRecord {
+            direction: Direction::Upload,
+            kind: LimitKind::ReceiveWindow,
+            side: Some(Side::Server),
+            path: Some("wlan".to_owned()),
+            share: 0.75,
+            named: true,
+            because: "its signs in words".to_owned(),
+            remedy: Some("sysctl -w net.ipv4.tcp_rmem='4096 131072 8388608'".to_owned()),
+        }],
+        cpu: [(
+            Side::Client,
+            CpuRecord { seconds: 0.75, seconds_per_gb: Some(0.5), busiest_ran: 0.25, busiest_waited: 0.125 },
+        )]
+        .into(),
     }
 }
 

@@ -53,6 +53,15 @@ fn sample(t_ms: f64, path: &str, host: u8, bytes_received: u64) -> Sample {
             since_last_sent_ms: 4,
             since_last_received_ms: 0,
             closed_paths: None,
+            busy_us: Some(51_000),
+            receive_window_limited_us: Some(51_000),
+            send_buffer_limited_us: Some(51_000),
+            application_limited: Some(false),
+            send_window_bytes: Some(65_535),
+            receive_space_bytes: Some(65_535),
+            out_of_order_packets: Some(65_535),
+            connection_unacked_bytes: Some(51_000),
+            connection_received_bytes: Some(51_000),
         },
     }
 }

@@ -68,7 +68,8 @@ fn of_variants(gains: &[&Gain], with_certainty: bool) -> String {
         [gain] => {
             let best = gain.best_single.as_deref().unwrap_or_default();
             let certainty = if with_certainty { format!(" ({})", certainty(gain)) } else { String::new() };
-            let limit = gain.limited_by.as_ref().map_or(String::new(), |limit| format!(", limited by {limit}"));
+            let limit =
+                gain.limited_by.as_ref().map_or(String::new(), |limit| format!(", limited by {limit}"));
             format!("{} {best}{limit}{certainty}", ratio(gain.ratio.unwrap_or(f64::NAN)))
         }
         gains => {

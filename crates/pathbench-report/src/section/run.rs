@@ -131,15 +131,22 @@ fn findings(run: &RunRecord) -> Vec<Finding> {
         let subject = format!("{}{side}:", diagnosis::finding(one));
         Finding::new(tone, subject, sentence(&one.because) + &remedy)
     }));
-    findings.extend(run.limits.iter().filter(|one| one.named).map(|one| {
-        Finding::new(Tone::Mixed, limit::title(one), limit::explanation(one))
-    }));
+    findings.extend(
+        run.limits
+            .iter()
+            .filter(|one| one.named)
+            .map(|one| Finding::new(Tone::Mixed, limit::title(one), limit::explanation(one))),
+    );
     findings.extend(run.cpu.iter().map(|(side, cpu)| {
-        let per_gb =
-            cpu.seconds_per_gb.map_or(String::new(), |seconds| format!(", {} s per GB", three_digits(seconds)));
+        let per_gb = cpu
+            .seconds_per_gb
+            .map_or(String::new(), |seconds| format!(", {} s per GB", three_digits(seconds)));
         let end = if *side == Side::Client { "CPU of the client:" } else { "CPU of the server:" };
         let busiest = percent(cpu.busiest_ran);
-        neutral(end, format!("{} s{per_gb}; its busiest thread ran {busiest} of the time", three_digits(cpu.seconds)))
+        neutral(
+            end,
+            format!("{} s{per_gb}; its busiest thread ran {busiest} of the time", three_digits(cpu.seconds)),
+        )
     }));
     findings
 }

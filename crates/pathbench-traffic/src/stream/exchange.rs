@@ -29,8 +29,8 @@ impl TestStream {
             }
             Side::Server => Ok(()),
         };
-        let exchanged = started
-            .and_then(|()| self.measure_cpu(clock, || self.exchange(channel, on_first_byte)));
+        let exchanged =
+            started.and_then(|()| self.measure_cpu(clock, || self.exchange(channel, on_first_byte)));
         let result = exchanged.and_then(|()| self.confirm(channel));
         *lock(&self.confirmed) = result.is_ok().then(|| clock.now());
         if let Err(error) = &result {

@@ -51,7 +51,7 @@ pub(super) fn exchange(
     if stream.index == 0 {
         on_first_byte(begun);
     }
-    stream.run_both("sender", || send(stream, work, clock), || receive(stream, work, channel))
+    stream.run_both("sender", clock, || send(stream, work, clock), || receive(stream, work, channel))
 }
 
 fn send(stream: &TestStream, work: &LoadWork, clock: &dyn Clock) -> Result<(), StreamError> {

@@ -150,8 +150,7 @@ impl TestStream {
     /// Runs the data phase in the calling thread, and records the CPU time of this thread, and over QUIC of the
     /// connection's thread: once for all streams of the connection.
     pub(super) fn measure_cpu<T>(&self, clock: &dyn Clock, phase: impl FnOnce() -> T) -> T {
-        let driver =
-            if self.index == 0 { self.connection.measure_driver(clock.now()) } else { None };
+        let driver = if self.index == 0 { self.connection.measure_driver(clock.now()) } else { None };
         let result = self.measure_thread(clock, phase);
         lock(&self.threads).extend(driver.and_then(|meter| meter.stop(clock.now())));
         result

@@ -7,7 +7,7 @@ use super::server::QuicServer;
 use super::socket::{QuicDatagram, QuicSocket, ReceiveBuffers, was_full};
 use crate::containment::contain_panic;
 use noq_proto::{ConnectionEvent, ConnectionHandle, DatagramEvent, EndpointEvent, Incoming, Transmit};
-use pathbench_host::thread_time::ThreadId;
+use pathbench_host::thread_time::ThreadClock;
 use pathbench_mpquic::{Core, Turn, Wakeup};
 use pathbench_record::time::Timestamp;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -70,7 +70,9 @@ impl QuicDriver {
         };
         let drive = move || {
             // Each endpoint has one driver.
-            let _ = driver.endpoint.driver.set(ThreadId::current());
+            if let Some(own) = ThreadClock::of_this_thread() {
+                let _ = driver.endpoint.driver.set(Arc::new(own));
+            }
             if let Err(message) = contain_panic(|| driver.run()) {
                 driver.fail(&message);
             }

@@ -5,7 +5,7 @@ use super::capacity::QuicCapacity;
 use super::socket::QuicSocket;
 use crate::containment::lock;
 use crate::options::SocketOptions;
-use pathbench_host::thread_time::ThreadId;
+use pathbench_host::thread_time::ThreadClock;
 use pathbench_mpquic::{ConnectionSettings, Epoch};
 use pathbench_record::time::{Clock, Timestamp};
 use rustix::event::{EventfdFlags, eventfd};
@@ -33,7 +33,7 @@ pub(crate) struct QuicEndpoint {
     closing: AtomicBool,
     refused: AtomicBool,
     /// The driver's thread, once it runs.
-    pub(crate) driver: OnceLock<ThreadId>,
+    pub(crate) driver: OnceLock<Arc<ThreadClock>>,
 }
 
 impl QuicEndpoint {

@@ -5,7 +5,7 @@ use crate::error::{Failure, ReceiveError, SendError};
 use crate::telemetry::ConnectionSnapshot;
 use bytes::Bytes;
 use noq_proto::{ConnectionError, StreamId};
-use pathbench_host::thread_time::ThreadId;
+use pathbench_host::thread_time::ThreadClock;
 use pathbench_mpquic::{Core, IDLE_TIMEOUT, Read, StreamEnd};
 use pathbench_record::connection::{InForce, Negotiation, PathEvent};
 use pathbench_record::network::Client;
@@ -51,8 +51,8 @@ impl QuicStream {
     }
 
     /// The thread of the endpoint.
-    pub(crate) fn driver(&self) -> Option<ThreadId> {
-        self.connection.endpoint.driver.get().copied()
+    pub(crate) fn driver(&self) -> Option<Arc<ThreadClock>> {
+        self.connection.endpoint.driver.get().cloned()
     }
 
     pub(crate) fn receive(

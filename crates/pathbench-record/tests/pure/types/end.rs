@@ -101,6 +101,8 @@ fn record(stream: u32) -> EndRecord {
         samples_thinned_by: 1,
         completed: true,
         errors: Vec::new(),
+        cpu: None,
+        tcp_buffers: None,
     }
 }
 

@@ -41,6 +41,15 @@ pub(crate) fn closed(figure: u64) -> PathFigures {
         since_last_sent_ms: figure,
         since_last_received_ms: figure,
         closed_paths: None,
+        busy_us: Some(figure),
+        receive_window_limited_us: Some(figure),
+        send_buffer_limited_us: Some(figure),
+        application_limited: Some(false),
+        send_window_bytes: Some(figure as u32),
+        receive_space_bytes: Some(figure as u32),
+        out_of_order_packets: Some(figure as u32),
+        connection_unacked_bytes: Some(figure),
+        connection_received_bytes: Some(figure),
     }
 }
 
@@ -56,12 +65,14 @@ fn counters_of_closed_paths_add_up_and_other_figures_are_the_later_ones() {
     assert_eq!(
         value_is(107.0),
         "bytes_sent packets_sent packets_received control_bytes_sent control_bytes_received bytes_acked \
-         bytes_received retransmitted_bytes retransmitted_segments lost_bytes mtu_probes black_holes"
+         bytes_received retransmitted_bytes retransmitted_segments lost_bytes mtu_probes black_holes \
+         busy_us receive_window_limited_us send_buffer_limited_us out_of_order_packets"
     );
     assert_eq!(
         value_is(7.0),
         "srtt_ms rttvar_ms min_rtt_ms rto_ms backoff cwnd_bytes pacing_rate_bps delivery_rate_bps mss_bytes \
-         pmtu_bytes since_last_sent_ms since_last_received_ms"
+         pmtu_bytes since_last_sent_ms since_last_received_ms send_window_bytes receive_space_bytes \
+         connection_unacked_bytes connection_received_bytes"
     );
     assert_eq!(
         (value_is(100.0).as_str(), value_is(0.0).as_str()),

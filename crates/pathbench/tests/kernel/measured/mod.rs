@@ -5,6 +5,7 @@ mod lab_broken;
 mod lab_buckets;
 mod lab_diagnosis;
 mod lab_emulated;
+mod lab_limits;
 mod lab_mtu;
 mod lab_patterns;
 mod lab_quic;
