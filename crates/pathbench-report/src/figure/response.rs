@@ -12,7 +12,7 @@ use crate::run_data::RunData;
 use crate::series::{self, Grid, Series};
 use crate::view::{GroupView, View};
 use pathbench_record::direction::Direction;
-use pathbench_record::document::{ResponsivenessRecord, RunRecord};
+use pathbench_record::document::{PhaseResponse, ResponsivenessRecord, RunRecord};
 use pathbench_record::end::MessageLine;
 use pathbench_record::response::{LoadPhase, ProbeKind};
 use std::rc::Rc;
@@ -54,7 +54,8 @@ pub(crate) fn response_of(view: &View, selection: &Selection) -> Option<Chart> {
     let axes = Axes {
         time: Scale::time(end_ms, frame.plot_width()),
         rates: Direction::BOTH.map(|direction| Scale::rates(highest(direction), 2)),
-        delays: Scale::logarithmic_ms(probes().map(|line| line.delay_ms)),
+        // Space below the shortest delay.
+        delays: Scale::logarithmic_ms(probes().flat_map(|line| [line.delay_ms, line.delay_ms * 0.7])),
         grid,
         heights: if shown.len() > 2 { [54.0, 120.0] } else { [72.0, 170.0] },
     };
@@ -104,6 +105,8 @@ fn facet(
         })
         .collect();
     let colour = group.transport().map_or(INK, transport_colour);
+    // The unit of the first strip is that of all rates.
+    strips.iter_mut().skip(1).for_each(|strip| strip.y.title.clear());
     strips.push(delay_strip(view, record, data, colour, axes));
     Some(Facet {
         facts: facts(record),
@@ -115,7 +118,7 @@ fn facet(
 
 /// The bands of the phases; of the loaded ones, the part that is not measured is not tinted.
 fn bands(record: &ResponsivenessRecord) -> Vec<Mark> {
-    let band = |(phase, one): (&LoadPhase, &pathbench_record::document::PhaseResponse)| Mark::Span {
+    let band = |(phase, one): (&LoadPhase, &PhaseResponse)| Mark::Span {
         from: one.measured_from_ms,
         to: one.to_ms,
         hatched: false,

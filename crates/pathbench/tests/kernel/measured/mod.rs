@@ -9,6 +9,7 @@ mod lab_patterns;
 mod lab_quic;
 mod lab_return;
 mod lab_run;
+mod response;
 mod study;
 mod suite;
 mod suite_study;
