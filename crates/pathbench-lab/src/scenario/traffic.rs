@@ -9,8 +9,8 @@ use pathbench_record::connection::Scheduler;
 use pathbench_record::direction::DataDirection;
 use pathbench_record::network::AddressFamily;
 use pathbench_record::pattern::{
-    BulkParameters, InteractiveParameters, MAX_MESSAGE_BYTES, MAX_MESSAGES, MIN_MESSAGE_BYTES, PingParameters,
-    SHORTEST_PROBE_INTERVAL,
+    BulkParameters, InteractiveParameters, MAX_MESSAGE_BYTES, MAX_MESSAGES, MIN_MESSAGE_BYTES,
+    PingParameters, SHORTEST_PROBE_INTERVAL,
 };
 use pathbench_record::response::ResponsivenessParameters;
 use pathbench_record::transport::{Transport, TransportLabel};
@@ -324,7 +324,9 @@ fn read_responsiveness(section: &ScenarioSection<'_>) -> ResponsivenessParameter
     let phases = section.set("phases", ["download", "upload"], |text, _| {
         let known = DataDirection::ALL.iter().find(|direction| direction.name() == text);
         let remedy = || choices(text, &DataDirection::ALL.map(DataDirection::name));
-        known.map(|direction| vec![*direction]).ok_or_else(|| (format!("`{text}` is not a phase of load"), remedy()))
+        known
+            .map(|direction| vec![*direction])
+            .ok_or_else(|| (format!("`{text}` is not a phase of load"), remedy()))
     });
     let plan = ResponsivenessParameters {
         idle: time("idle", default.idle),

@@ -188,8 +188,10 @@ fn changed_run(change: impl Fn(&mut RunRecord)) -> RunRecord {
 #[test]
 fn every_documented_field_is_found_in_a_run() {
     let patterns = ["throughput", "ping", "bulk", "interactive", "responsiveness"];
-    let scenario = SCENARIO
-        .replace("[matrix]", "pattern = [\"throughput\", \"ping\", \"bulk\", \"interactive\", \"responsiveness\"]\n[matrix]");
+    let scenario = SCENARIO.replace(
+        "[matrix]",
+        "pattern = [\"throughput\", \"ping\", \"bulk\", \"interactive\", \"responsiveness\"]\n[matrix]",
+    );
     let delay = json!({"sent": 1, "lost": 0, "p50_ms": 1.0, "p95_ms": 1.0, "p99_ms": 1.0,
         "increase_p50_ms": 1.0, "increase_p95_ms": 1.0});
     let phase = json!({"from_ms": 0.0, "measured_from_ms": 0.0, "to_ms": 1.0, "upload_mbps": 1.0,

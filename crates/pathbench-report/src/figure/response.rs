@@ -59,13 +59,12 @@ pub(crate) fn response_of(view: &View, selection: &Selection) -> Option<Chart> {
         grid,
         heights: if shown.len() > 2 { [54.0, 120.0] } else { [72.0, 170.0] },
     };
-    let facets = shown.iter().zip(&data).filter_map(|((group, run), data)| {
-        facet(view, (group, run), data, selection, &axes)
-    });
+    let facets = shown
+        .iter()
+        .zip(&data)
+        .filter_map(|((group, run), data)| facet(view, (group, run), data, selection, &axes));
     let is_lost = probes().any(|line| line.unacknowledged);
-    let paths = view.paths.names.iter().filter(|name| {
-        probes().any(|line| line.path.as_ref() == Some(*name))
-    });
+    let paths = view.paths.names.iter().filter(|name| probes().any(|line| line.path.as_ref() == Some(*name)));
     let paths = paths.map(|name| (Key::Fill(view.paths.colour(name)), name.clone()));
     let legend = paths.chain(keys([
         (Key::Point(Shape::Dot, INK), "self: on the loaded connection", has_kind(shown, ProbeKind::Own)),
@@ -156,7 +155,8 @@ fn delay_strip(
 ) -> Strip {
     let mut marks = bands(record);
     let of = |kind: ProbeKind, path: Option<&str>| -> Vec<&MessageLine> {
-        let of_kind = data.messages.iter().filter(|line| line.probe == Some(kind) && line.path.as_deref() == path);
+        let of_kind =
+            data.messages.iter().filter(|line| line.probe == Some(kind) && line.path.as_deref() == path);
         thinned(of_kind.collect(), axes.time.high)
     };
     for path in record.path.keys() {
@@ -189,7 +189,8 @@ fn connected(path: &str, lines: &[&MessageLine], colour: Colour) -> Vec<Mark> {
 
 fn point(line: &MessageLine) -> Point {
     let kind = line.probe.map_or("probe", ProbeKind::name);
-    let tooltip = format!("{kind} {}: {}, at {}", line.sequence, duration(line.delay_ms), duration(line.due_ms));
+    let tooltip =
+        format!("{kind} {}: {}, at {}", line.sequence, duration(line.delay_ms), duration(line.due_ms));
     Point { x: line.due_ms, y: line.delay_ms, tooltip }
 }
 

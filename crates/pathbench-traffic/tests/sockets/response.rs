@@ -48,7 +48,10 @@ fn all_three_kinds_of_probes_run_beside_the_load_of_every_transport() {
         }
         let phases: Vec<LoadPhase> = response.openings.iter().map(|opening| opening.phase).collect();
         assert_eq!(phases, [LoadPhase::Idle, LoadPhase::Download, LoadPhase::Upload]);
-        assert!(response.openings.iter().all(|one| one.took.is_some() && one.error.is_none()), "{response:?}");
+        assert!(
+            response.openings.iter().all(|one| one.took.is_some() && one.error.is_none()),
+            "{response:?}"
+        );
     }
     everything.server.stop();
 }

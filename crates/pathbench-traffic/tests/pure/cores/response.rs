@@ -164,9 +164,12 @@ fn each_end_loads_in_its_phases_only_and_every_probe_is_answered() {
         core.sending.offered.bytes.iter().take(until / 10).skip(from / 10).sum()
     };
     // Idle; download; upload; both.
-    for (from, until, loads) in
-        [(0, 400, [false, false]), (400, 900, [false, true]), (1000, 1500, [true, false]), (1600, 2100, [true, true])]
-    {
+    for (from, until, loads) in [
+        (0, 400, [false, false]),
+        (400, 900, [false, true]),
+        (1000, 1500, [true, false]),
+        (1600, 2100, [true, true]),
+    ] {
         let sent = [bins(&client, from, until), bins(&server, from, until)].map(|bytes| bytes > 0);
         assert_eq!(sent, loads, "{from} to {until} ms");
     }
@@ -174,7 +177,11 @@ fn each_end_loads_in_its_phases_only_and_every_probe_is_answered() {
         let within = response.probes.iter().filter(|one| one.due >= at(from) && one.due < at(until));
         within.map(|one| one.round_trip().unwrap()).collect()
     };
-    assert!(delay(0, 300).iter().all(|delay| (10 * MS..=12 * MS).contains(delay)), "idle: {:?}", delay(0, 300));
+    assert!(
+        delay(0, 300).iter().all(|delay| (10 * MS..=12 * MS).contains(delay)),
+        "idle: {:?}",
+        delay(0, 300)
+    );
     // The answer waits behind 32 KiB in the server's socket, 32 ms at 1000 bytes per ms.
     let loaded = delay(600, 850);
     assert!(loaded.iter().all(|delay| (38 * MS..=48 * MS).contains(delay)), "download: {loaded:?}");
@@ -220,7 +227,10 @@ fn a_server_that_answers_unasked_or_twice_ends_the_test() {
     let two = answers(&mut client, 2);
     assert_eq!(frame(&mut client, 30, &two[0]), Ok(()));
     let twice = frame(&mut client, 31, &two[0]);
-    assert!(matches!(twice, Err(ReceiveFault::Message(MessageFault::OutOfTurn { sequence: 0, .. }))), "{twice:?}");
+    assert!(
+        matches!(twice, Err(ReceiveFault::Message(MessageFault::OutOfTurn { sequence: 0, .. }))),
+        "{twice:?}"
+    );
     // Request 2 was not made yet.
     let mut client = core(Side::Client, 0, &parameters());
     let three = answers(&mut core(Side::Client, 0, &parameters()), 3);

@@ -111,12 +111,19 @@ fn delay_under_load_is_base_and_queue_for_every_transport_in_both_directions() {
                 let figures = [found.p50_ms.unwrap(), found.p95_ms.unwrap()];
                 for (figure, model) in figures.iter().zip(model) {
                     let ratio = figure / model;
-                    assert!((0.9..=1.1).contains(&ratio), "{label}, {path}, {phase:?}: {figures:?} ms, model {model}");
+                    assert!(
+                        (0.9..=1.1).contains(&ratio),
+                        "{label}, {path}, {phase:?}: {figures:?} ms, model {model}"
+                    );
                 }
                 // The kernel's cubic fills all of the queue.
                 if !run.transport.is_quic() {
                     let ratio = figures[1] / (base_ms + QUEUE_MS);
-                    assert!((0.9..=1.1).contains(&ratio), "{label}, {path}, {phase:?}: p95 {} ms", figures[1]);
+                    assert!(
+                        (0.9..=1.1).contains(&ratio),
+                        "{label}, {path}, {phase:?}: p95 {} ms",
+                        figures[1]
+                    );
                 }
             }
             let own = median(run, ProbeKind::Own, None, phase);
@@ -130,7 +137,8 @@ fn delay_under_load_is_base_and_queue_for_every_transport_in_both_directions() {
     }
     // Each probe is a line, with its phase.
     let run = measured.run("mptcp");
-    let of_lte = measured.messages.iter().filter(|line| line.run == run.id && line.path.as_deref() == Some("lte"));
+    let of_lte =
+        measured.messages.iter().filter(|line| line.run == run.id && line.path.as_deref() == Some("lte"));
     let in_download = of_lte.filter(|line| line.phase == Some(LoadPhase::Download)).count();
     let sent = delay(run, ProbeKind::Path, Some("lte"), LoadPhase::Download).sent;
     assert_eq!(in_download, sent as usize);
