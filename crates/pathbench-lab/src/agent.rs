@@ -247,7 +247,8 @@ impl Held {
         if adds_quic {
             listeners.push((Transport::Quic, plan.address));
         }
-        let identity = (plan.encrypted || adds_quic).then(|| ServerIdentity::self_signed(&["pathbench".to_owned()]));
+        let identity =
+            (plan.encrypted || adds_quic).then(|| ServerIdentity::self_signed(&["pathbench".to_owned()]));
         let identity = identity.transpose()?.map(Arc::new);
         let fingerprint = identity.as_ref().map(|identity| identity.fingerprint());
         let options = ServerOptions {

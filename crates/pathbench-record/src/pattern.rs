@@ -145,7 +145,9 @@ impl PatternParameters {
                 Amount::Bytes(_) => None,
             },
             Self::Bulk(_) => None,
-            Self::Responsiveness(responsiveness) => Some(responsiveness.duration().saturating_add(LAST_ANSWERS)),
+            Self::Responsiveness(responsiveness) => {
+                Some(responsiveness.duration().saturating_add(LAST_ANSWERS))
+            }
         }
     }
 

@@ -12,7 +12,18 @@ pub const LAST_ANSWERS: Duration = Duration::from_secs(3);
 
 /// A phase of the pattern, named after the directions that carry load.
 #[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema, strum::IntoStaticStr,
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    strum::IntoStaticStr,
 )]
 #[strum(serialize_all = "lowercase")]
 #[serde(rename_all = "lowercase")]
@@ -54,7 +65,18 @@ impl From<DataDirection> for LoadPhase {
 
 /// The connection that a probe measures.
 #[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema, strum::IntoStaticStr,
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    strum::IntoStaticStr,
 )]
 #[strum(serialize_all = "lowercase")]
 #[serde(rename_all = "lowercase")]
@@ -147,7 +169,12 @@ impl ResponsivenessParameters {
             let from = end.saturating_add(self.pause);
             end = from.saturating_add(self.load);
             let phase = LoadPhase::from(*direction);
-            windows.push(PhaseWindow { phase, from, measured_from: from.saturating_add(self.settle), until: end });
+            windows.push(PhaseWindow {
+                phase,
+                from,
+                measured_from: from.saturating_add(self.settle),
+                until: end,
+            });
         }
         windows
     }

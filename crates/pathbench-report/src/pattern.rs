@@ -183,7 +183,9 @@ impl<'a> Pattern<'a> {
             Kind::Bulk => "time to open a connection and fetch all bytes",
             Kind::Throughput => "goodput",
             Kind::Interactive => "delay that 95 % of the messages do not exceed",
-            Kind::Responsiveness => "median delay of requests on the loaded connection, in the worst phase of load",
+            Kind::Responsiveness => {
+                "median delay of requests on the loaded connection, in the worst phase of load"
+            }
         }
     }
 

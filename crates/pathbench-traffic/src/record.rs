@@ -102,7 +102,9 @@ fn most_messages(parameters: &PatternParameters) -> u32 {
     match parameters {
         PatternParameters::Ping(ping) => ping.count,
         PatternParameters::Interactive(interactive) => interactive.messages(),
-        PatternParameters::Bulk(_) | PatternParameters::Throughput(_) | PatternParameters::Responsiveness(_) => 0,
+        PatternParameters::Bulk(_)
+        | PatternParameters::Throughput(_)
+        | PatternParameters::Responsiveness(_) => 0,
     }
 }
 

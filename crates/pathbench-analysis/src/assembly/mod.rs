@@ -26,7 +26,9 @@ use crate::verdict::multipath_verdict;
 use evidence::{as_map, receiving_side};
 use messages::Messages;
 use pathbench_record::delivery::{DeliveryLine, DeliverySeries};
-use pathbench_record::document::{DirectionRecord, FailbackRecord, OpeningOutcome, Parameters, RunRecord};
+use pathbench_record::document::{
+    DirectionRecord, FailbackRecord, OpeningOutcome, Parameters, ResponsivenessRecord, RunRecord,
+};
 use pathbench_record::end::MessageLine;
 use pathbench_record::event::{Event, EventKind};
 use pathbench_record::pattern::Amount;
@@ -78,6 +80,7 @@ fn record(
     let failbacks = run.failbacks(samples, analyses);
     let multipath = multipath_verdict(&connection);
     let mut notes = notes(run, analyses, &failbacks);
+    let responsiveness = run.responsiveness(samples);
     // The reason of a connection over one path names them.
     if multipath.used || !multipath.negotiated {
         let words =
@@ -112,10 +115,10 @@ fn record(
         fct_ms: milliseconds(evidence.client.as_ref().and_then(|client| client.fct)),
         ping: messages.ping(),
         delay_ms: messages.delay(),
-        responsiveness: run.responsiveness(samples),
         multipath,
         paths: paths.into_iter().map(|path| path.record).collect(),
-        directions: directions(run, analyses, messages),
+        directions: directions(run, analyses, messages, responsiveness.as_ref()),
+        responsiveness,
         impacts: analyses.iter().flat_map(|analysis| analysis.impacts.clone()).collect(),
         failback_ms: metrics::slowest_failback_ms(&failbacks),
         phases: analyses.iter().flat_map(|analysis| analysis.phases.clone()).collect(),
@@ -130,23 +133,26 @@ fn record(
     }
 }
 
-/// One record per direction. A pattern of messages has delays instead of goodput and stalls.
+/// One record per direction. A pattern of messages has delays instead of goodput and stalls, latency under load the
+/// goodput of its phase.
 fn directions(
     run: &ResolvedRun<'_>,
     analyses: &[DirectionAnalysis],
     messages: &Messages,
+    responsiveness: Option<&ResponsivenessRecord>,
 ) -> Vec<DirectionRecord> {
     let of_flow = |flow: &ResolvedFlow<'_>| {
         let direction = flow.direction;
         let delay_ms = messages.delay_of(direction);
         match analyses.iter().find(|one| one.direction == direction) {
             Some(of_bytes) => Some(DirectionRecord { delay_ms, ..of_bytes.record() }),
-            None => delay_ms.map(|delay| DirectionRecord {
+            None if delay_ms.is_none() && responsiveness.is_none() => None,
+            None => Some(DirectionRecord {
                 direction,
-                goodput_mbps: None,
+                goodput_mbps: responsiveness.and_then(|of_phases| of_phases.goodput_mbps(direction)),
                 delivered_bytes: flow.receiver.map_or(0, |end| end.deliveries.total_bytes()),
                 stall_ms: None,
-                delay_ms: Some(delay),
+                delay_ms,
             }),
         }
     };

@@ -54,11 +54,11 @@ pub use counter::PathCurves;
 pub use delay::{delay, delay_of_flows, ping, probes};
 pub use failback::{Demand, FailbackInput, failback_notes, failbacks, slowest_failback_ms};
 pub use handover::{PathHistory, handover};
-pub use response::{ResponseInput, phase_at, responsiveness};
 pub use measurement::{
     Disturbance, LONGEST_BASELINE, Measurement, SAME_MOMENT, SHORTEST_BASELINE, SHORTEST_RECOVERY_PHASE,
     STAY, STEP, WINDOW,
 };
+pub use response::{ResponseInput, phase_at, responsiveness};
 
 use crate::binning::{ByteCurve, Window};
 use measurement::start;

@@ -112,9 +112,8 @@ fn phase(input: &ResponseInput<'_>, window: PhaseWindow) -> PhaseResponse {
     let setup = input.response.openings.iter().find(|opening| opening.phase == window.phase);
     let setup = setup.and_then(|opening| opening.took).map(milliseconds);
     let of_kind = |kind: ProbeKind| {
-        let within = |probe: &&LoadProbe| {
-            probe.kind == kind && phase_at(&[window], begun, probe.due).is_some()
-        };
+        let within =
+            |probe: &&LoadProbe| probe.kind == kind && phase_at(&[window], begun, probe.due).is_some();
         trimmed_mean(round_trips_ms(input.response.probes.iter().filter(within)))
     };
     PhaseResponse {

@@ -21,5 +21,6 @@ mod metric_properties;
 mod metrics;
 mod path_curves;
 mod probes;
+mod response;
 mod unified_mss;
 mod verdict;

@@ -46,6 +46,7 @@ pub fn builtin() -> &'static [Builtin] {
         "walk-back",
         "elevator",
         "abrupt",
+        "bufferbloat",
         "ipv6-wifi-ipv4-cellular",
         "mtu-tcp",
         "mtu-mixed",

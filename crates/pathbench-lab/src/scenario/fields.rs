@@ -1,6 +1,7 @@
 //! The fields of a run's record that an expectation may name.
 
 use super::mistake::{Fault, choices, nearest};
+use pathbench_record::response::LoadPhase;
 use std::sync::LazyLock;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,7 +14,7 @@ pub(super) enum FieldKind {
 }
 
 /// Fields by their path in [`pathbench_record::document::RunRecord`]. `PATH` is the name of a path or link, `N` a
-/// number from 0, `NAME` any text; braces are alternatives, as in a shell.
+/// number from 0, `PHASE` a phase of `responsiveness`, `NAME` any text; braces are alternatives, as in a shell.
 const FIELDS: &[(FieldKind, &str)] = &[
     (FieldKind::Flag, "{completed,encrypted}"),
     (FieldKind::Text, "{error,encryption}"),
@@ -48,12 +49,11 @@ const FIELDS: &[(FieldKind, &str)] = &[
     (FieldKind::Number, "links.PATH.emulation.{forward,reverse}.{reordered,refused}_packets"),
     (FieldKind::Number, "links.PATH.emulation.{forward,reverse}.{arq_retransmissions,largest_queue_bytes}"),
     (FieldKind::Number, "links.PATH.emulation.{forward,reverse}.lateness_ms.{p50,p90,p99,p999,max}"),
-    (FieldKind::Number, "responsiveness.{self,foreign}.{idle,download,upload,both}.{sent,lost,p50_ms,p95_ms,p99_ms}"),
-    (FieldKind::Number, "responsiveness.{self,foreign}.{download,upload,both}.{increase_p50_ms,increase_p95_ms}"),
-    (FieldKind::Number, "responsiveness.path.PATH.{idle,download,upload,both}.{sent,lost,p50_ms,p95_ms,p99_ms}"),
-    (FieldKind::Number, "responsiveness.path.PATH.{download,upload,both}.{increase_p50_ms,increase_p95_ms}"),
-    (FieldKind::Number, "responsiveness.phases.{idle,download,upload,both}.{foreign_setup_ms,rpm}"),
-    (FieldKind::Number, "responsiveness.phases.{download,upload,both}.{upload_mbps,download_mbps}"),
+    (FieldKind::Number, "responsiveness.{self,foreign}.PHASE.{sent,lost,p50_ms,p95_ms,p99_ms}"),
+    (FieldKind::Number, "responsiveness.{self,foreign}.PHASE.{increase_p50_ms,increase_p95_ms}"),
+    (FieldKind::Number, "responsiveness.path.PATH.PHASE.{sent,lost,p50_ms,p95_ms,p99_ms}"),
+    (FieldKind::Number, "responsiveness.path.PATH.PHASE.{increase_p50_ms,increase_p95_ms}"),
+    (FieldKind::Number, "responsiveness.phases.PHASE.{foreign_setup_ms,rpm,upload_mbps,download_mbps}"),
     (FieldKind::Counter, "counters.{client,server}.NAME"),
     (FieldKind::Text, "limited_by"),
     (FieldKind::Text, "limits.N.{direction,kind,side,path,because,remedy}"),
@@ -151,6 +151,7 @@ fn fits(pattern: &str, field: &str) -> bool {
             (None, None) => return true,
             // Names of counters contain dots.
             (Some("NAME"), Some(segment)) => return !segment.is_empty(),
+            (Some("PHASE"), Some(segment)) if LoadPhase::ALL.iter().any(|phase| phase.name() == segment) => {}
             (Some("PATH"), Some(segment)) if !segment.is_empty() => {}
             (Some("N"), Some(segment)) if segment.parse::<u16>().is_ok() => {}
             (Some(slot), Some(segment)) if slot == segment => {}

@@ -327,7 +327,9 @@ fn read_responsiveness(section: &ScenarioSection<'_>) -> ResponsivenessParameter
     let phases = section.set("phases", ["download", "upload"], |text, _| {
         let known = DataDirection::ALL.iter().find(|direction| direction.name() == text);
         let remedy = || choices(text, &DataDirection::ALL.map(DataDirection::name));
-        known.map(|direction| vec![*direction]).ok_or_else(|| (format!("`{text}` is not a phase of load"), remedy()))
+        known
+            .map(|direction| vec![*direction])
+            .ok_or_else(|| (format!("`{text}` is not a phase of load"), remedy()))
     });
     let plan = ResponsivenessParameters {
         idle: time("idle", default.idle),

@@ -76,6 +76,7 @@ ping.unknown = 1
 bulk.unknown = 1
 throughput.unknown = 1
 interactive.unknown = 1
+responsiveness.unknown = 1
 quic.unknown = 1
 [expect]
 "tcp.completed" = { is = true, unknown = 1 }
@@ -117,7 +118,8 @@ fn every_key_has_a_row_in_the_table_of_its_section() {
             "event.0.to" => text_between(&text, "\n`to`:", "name = \"leaving\""),
             "run" => text_between(&text, "## Runs", "`[run.ping]`:"),
             "run.ping" => text_between(&text, "`[run.ping]`:", "`[run.bulk]`:"),
-            "run.bulk" => text_between(&text, "`[run.bulk]`:", "`[run.throughput]`:"),
+            "run.bulk" => text_between(&text, "`[run.bulk]`:", "`[run.responsiveness]`"),
+            "run.responsiveness" => text_between(&text, "`[run.responsiveness]`", "`[run.throughput]`:"),
             "run.throughput" => text_between(&text, "`[run.throughput]`:", "`[run.interactive]`:"),
             "run.interactive" => text_between(&text, "`[run.interactive]`:", "`[run.quic]`:"),
             "run.quic" => text_between(&text, "`[run.quic]`:", "## Key paths"),

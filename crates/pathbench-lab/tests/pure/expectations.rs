@@ -6,7 +6,7 @@ use pathbench_lab::scenario::{
 use pathbench_record::direction::Direction;
 use pathbench_record::document::{
     DelayRecord, DirectionRecord, EmulationRecord, HandoverReason, HandoverRecord, Impact, OneWayDelay,
-    Phase, PingRecord, RunLink,
+    Phase, PingRecord, ResponsivenessRecord, RunLink,
 };
 use pathbench_record::document::{
     Expectation, LinkMeasurement, MultipathRecord, Parameters, PathRecord, ResultDocument, RunRecord, Variant,
@@ -187,13 +187,27 @@ fn changed_run(change: impl Fn(&mut RunRecord)) -> RunRecord {
 
 #[test]
 fn every_documented_field_is_found_in_a_run() {
-    let patterns = ["throughput", "ping", "bulk", "interactive"];
-    let scenario = SCENARIO
-        .replace("[matrix]", "pattern = [\"throughput\", \"ping\", \"bulk\", \"interactive\"]\n[matrix]");
-    let runs = patterns.map(|pattern| RunRecord { pattern: pattern.to_owned(), ..run("mptcp", "upload", 1) });
+    let patterns = ["throughput", "ping", "bulk", "interactive", "responsiveness"];
+    let scenario = SCENARIO.replace(
+        "[matrix]",
+        "pattern = [\"throughput\", \"ping\", \"bulk\", \"interactive\", \"responsiveness\"]\n[matrix]",
+    );
+    let delay = json!({"sent": 1, "lost": 0, "p50_ms": 1.0, "p95_ms": 1.0, "p99_ms": 1.0,
+        "increase_p50_ms": 1.0, "increase_p95_ms": 1.0});
+    let phase = json!({"from_ms": 0.0, "measured_from_ms": 0.0, "to_ms": 1.0, "upload_mbps": 1.0,
+        "download_mbps": 1.0, "foreign_setup_ms": 1.0, "rpm": 1.0});
+    let response = json!({"phases": {"download": phase}, "self": {"download": delay}, "foreign": {"download": delay},
+        "path": {"wlan": {"download": delay}}});
+    let responsiveness: Option<ResponsivenessRecord> = serde_json::from_value(response).unwrap();
+    let runs = patterns.map(|pattern| RunRecord {
+        pattern: pattern.to_owned(),
+        responsiveness: responsiveness.clone(),
+        ..run("mptcp", "upload", 1)
+    });
     for field in known_fields() {
         let field = field
             .replace("PATH", "wlan")
+            .replace("PHASE", "download")
             .replace(".N.", ".0.")
             .replace("client.NAME", "client.MPTcpExt.MPJoinSynTx");
         let field = field.replace("server.NAME", "server.TcpExt.TCPTimeouts").replace("NAME", "queue-full");

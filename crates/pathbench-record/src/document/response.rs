@@ -1,5 +1,6 @@
 //! Latency under load: the figures of a `responsiveness` run (definitions in docs/metrics.md).
 
+use crate::direction::Direction;
 use crate::response::{LoadPhase, ProbeAbsence, ProbeKind};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -79,6 +80,15 @@ impl ResponsivenessRecord {
             ProbeKind::Foreign => Some(&self.foreign),
             ProbeKind::Path => self.path.get(path?),
         }
+    }
+
+    /// Goodput of one direction in the phase with load in this direction only, else in the phase with load in both.
+    pub fn goodput_mbps(&self, direction: Direction) -> Option<f64> {
+        let (own, of_phase): (LoadPhase, fn(&PhaseResponse) -> Option<f64>) = match direction {
+            Direction::Upload => (LoadPhase::Upload, |phase| phase.upload_mbps),
+            Direction::Download => (LoadPhase::Download, |phase| phase.download_mbps),
+        };
+        [own, LoadPhase::Both].iter().find_map(|phase| of_phase(self.phases.get(phase)?))
     }
 
     /// A figure of the idle phase.

@@ -120,8 +120,12 @@ const FIGURES: [(&str, Figure); 24] = [
     ("self_idle_p95_ms", |run| run.responsiveness.as_ref()?.idle(ProbeKind::Own, |delay| delay.p95_ms)),
     ("self_loaded_p50_ms", |run| run.responsiveness.as_ref()?.loaded(ProbeKind::Own, |delay| delay.p50_ms)),
     ("self_loaded_p95_ms", |run| run.responsiveness.as_ref()?.loaded(ProbeKind::Own, |delay| delay.p95_ms)),
-    ("foreign_idle_p50_ms", |run| run.responsiveness.as_ref()?.idle(ProbeKind::Foreign, |delay| delay.p50_ms)),
-    ("foreign_idle_p95_ms", |run| run.responsiveness.as_ref()?.idle(ProbeKind::Foreign, |delay| delay.p95_ms)),
+    ("foreign_idle_p50_ms", |run| {
+        run.responsiveness.as_ref()?.idle(ProbeKind::Foreign, |delay| delay.p50_ms)
+    }),
+    ("foreign_idle_p95_ms", |run| {
+        run.responsiveness.as_ref()?.idle(ProbeKind::Foreign, |delay| delay.p95_ms)
+    }),
     ("foreign_loaded_p50_ms", |run| {
         run.responsiveness.as_ref()?.loaded(ProbeKind::Foreign, |delay| delay.p50_ms)
     }),

@@ -12,7 +12,7 @@ use crate::run_data::RunData;
 use crate::series::{self, Grid, Series};
 use crate::view::{GroupView, View};
 use pathbench_record::direction::Direction;
-use pathbench_record::document::{ResponsivenessRecord, RunRecord};
+use pathbench_record::document::{PhaseResponse, ResponsivenessRecord, RunRecord};
 use pathbench_record::end::MessageLine;
 use pathbench_record::response::{LoadPhase, ProbeKind};
 use std::rc::Rc;
@@ -54,17 +54,17 @@ pub(crate) fn response_of(view: &View, selection: &Selection) -> Option<Chart> {
     let axes = Axes {
         time: Scale::time(end_ms, frame.plot_width()),
         rates: Direction::BOTH.map(|direction| Scale::rates(highest(direction), 2)),
-        delays: Scale::logarithmic_ms(probes().map(|line| line.delay_ms)),
+        // Space below the shortest delay.
+        delays: Scale::logarithmic_ms(probes().flat_map(|line| [line.delay_ms, line.delay_ms * 0.7])),
         grid,
         heights: if shown.len() > 2 { [54.0, 120.0] } else { [72.0, 170.0] },
     };
-    let facets = shown.iter().zip(&data).filter_map(|((group, run), data)| {
-        facet(view, (group, run), data, selection, &axes)
-    });
+    let facets = shown
+        .iter()
+        .zip(&data)
+        .filter_map(|((group, run), data)| facet(view, (group, run), data, selection, &axes));
     let is_lost = probes().any(|line| line.unacknowledged);
-    let paths = view.paths.names.iter().filter(|name| {
-        probes().any(|line| line.path.as_ref() == Some(*name))
-    });
+    let paths = view.paths.names.iter().filter(|name| probes().any(|line| line.path.as_ref() == Some(*name)));
     let paths = paths.map(|name| (Key::Fill(view.paths.colour(name)), name.clone()));
     let legend = paths.chain(keys([
         (Key::Point(Shape::Dot, INK), "self: on the loaded connection", has_kind(shown, ProbeKind::Own)),
@@ -104,6 +104,8 @@ fn facet(
         })
         .collect();
     let colour = group.transport().map_or(INK, transport_colour);
+    // The unit of the first strip is that of all rates.
+    strips.iter_mut().skip(1).for_each(|strip| strip.y.title.clear());
     strips.push(delay_strip(view, record, data, colour, axes));
     Some(Facet {
         facts: facts(record),
@@ -115,7 +117,7 @@ fn facet(
 
 /// The bands of the phases; of the loaded ones, the part that is not measured is not tinted.
 fn bands(record: &ResponsivenessRecord) -> Vec<Mark> {
-    let band = |(phase, one): (&LoadPhase, &pathbench_record::document::PhaseResponse)| Mark::Span {
+    let band = |(phase, one): (&LoadPhase, &PhaseResponse)| Mark::Span {
         from: one.measured_from_ms,
         to: one.to_ms,
         hatched: false,
@@ -153,7 +155,8 @@ fn delay_strip(
 ) -> Strip {
     let mut marks = bands(record);
     let of = |kind: ProbeKind, path: Option<&str>| -> Vec<&MessageLine> {
-        let of_kind = data.messages.iter().filter(|line| line.probe == Some(kind) && line.path.as_deref() == path);
+        let of_kind =
+            data.messages.iter().filter(|line| line.probe == Some(kind) && line.path.as_deref() == path);
         thinned(of_kind.collect(), axes.time.high)
     };
     for path in record.path.keys() {
@@ -186,7 +189,8 @@ fn connected(path: &str, lines: &[&MessageLine], colour: Colour) -> Vec<Mark> {
 
 fn point(line: &MessageLine) -> Point {
     let kind = line.probe.map_or("probe", ProbeKind::name);
-    let tooltip = format!("{kind} {}: {}, at {}", line.sequence, duration(line.delay_ms), duration(line.due_ms));
+    let tooltip =
+        format!("{kind} {}: {}, at {}", line.sequence, duration(line.delay_ms), duration(line.due_ms));
     Point { x: line.due_ms, y: line.delay_ms, tooltip }
 }
 

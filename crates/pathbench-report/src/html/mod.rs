@@ -15,7 +15,9 @@ use crate::narrative::{self, Tone, headline};
 use crate::palette;
 use crate::quantity::counted;
 use crate::result_set::ResultSet;
-use crate::section::{Finding, comparisons, findings, links, matrix, mtu, paths, response, results, unified_mss};
+use crate::section::{
+    Finding, comparisons, findings, links, matrix, mtu, paths, response, results, unified_mss,
+};
 use crate::view::View;
 use blocks::sections;
 use maud::{DOCTYPE, Markup, PreEscaped, html};

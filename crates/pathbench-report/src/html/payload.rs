@@ -356,7 +356,8 @@ fn add_messages(data: &RunData, tables: &mut Tables) {
             let is_wanted = |line: &&MessageLine| {
                 line.probe.is_none()
                     && line.direction == direction
-                    && line.unacknowledged == unacknowledged && line.due_ms >= 0.0
+                    && line.unacknowledged == unacknowledged
+                    && line.due_ms >= 0.0
             };
             let rows: Vec<&MessageLine> = data.messages.iter().filter(is_wanted).collect();
             // Of neighbours, the slowest message is kept.

@@ -50,7 +50,9 @@ fn table(runs: Vec<(String, &RunRecord)>) -> Option<Items<Line<'_>>> {
         }
         rows.number("set-up", |line| Cell::quantity(line.figures.foreign_setup_ms, Unit::Duration))
             .in_report_only()
-            .number("RPM", |line| line.figures.rpm.map_or_else(Cell::absent, |rpm| Cell::count(rpm.round() as u64)))
+            .number("RPM", |line| {
+                line.figures.rpm.map_or_else(Cell::absent, |rpm| Cell::count(rpm.round() as u64))
+            })
             .without_empty_columns()
     })
 }
@@ -60,7 +62,13 @@ fn lines(label: String, run: &RunRecord) -> Vec<Line<'_>> {
     record
         .phases
         .iter()
-        .map(|(phase, figures)| Line { label: label.clone(), variant: &run.variant, record, phase: *phase, figures })
+        .map(|(phase, figures)| Line {
+            label: label.clone(),
+            variant: &run.variant,
+            record,
+            phase: *phase,
+            figures,
+        })
         .collect()
 }
 

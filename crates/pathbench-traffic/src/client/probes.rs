@@ -63,12 +63,16 @@ fn run_with_probes(
         let _end = EndOfLoad(&threads.over);
         for window in &windows {
             let of_phase = || threads.guard(ProbeKind::Foreign, || threads.probe_foreign(*window));
-            if let Err(error) = thread::Builder::new().name("foreign".to_owned()).spawn_scoped(scope, of_phase) {
+            if let Err(error) =
+                thread::Builder::new().name("foreign".to_owned()).spawn_scoped(scope, of_phase)
+            {
                 threads.leave_out(ProbeKind::Foreign, error.to_string());
             }
         }
         let of_paths = || threads.guard(ProbeKind::Path, || threads.probe_paths());
-        if let Err(error) = thread::Builder::new().name("path probes".to_owned()).spawn_scoped(scope, of_paths) {
+        if let Err(error) =
+            thread::Builder::new().name("path probes".to_owned()).spawn_scoped(scope, of_paths)
+        {
             threads.leave_out(ProbeKind::Path, error.to_string());
         }
         run_test(plan, clock, &Begin { inner: observer, begun: &threads.begun })

@@ -48,7 +48,11 @@ struct StreamOutcome {
 }
 
 /// Runs one test without probes beside it. It always returns the client's record, even after an error.
-pub(super) fn run_test(plan: &ClientPlan, clock: &Arc<dyn Clock>, observer: &dyn ClientObserver) -> ClientOutcome {
+pub(super) fn run_test(
+    plan: &ClientPlan,
+    clock: &Arc<dyn Clock>,
+    observer: &dyn ClientObserver,
+) -> ClientOutcome {
     let _span =
         info_span!("test", id = %plan.test, transport = %plan.transport, server = %plan.server).entered();
     let started = clock.now();

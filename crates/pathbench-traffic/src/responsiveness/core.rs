@@ -1,11 +1,9 @@
 //! One end of a stream: its load in the phases of its direction, and the `self` probes between the blocks of load.
 
 use super::probes::{ProbeAnswers, ProbeRequests};
-use crate::meter::Meter;
 use crate::messages::MessageFault;
-use crate::protocol::{
-    ControlFrame, DecodedEvent, Decoder, EndFrame, HEADER_BYTES, data_header,
-};
+use crate::meter::Meter;
+use crate::protocol::{ControlFrame, DecodedEvent, Decoder, EndFrame, HEADER_BYTES, data_header};
 use crate::throughput::{ConsumedBytes, ReceiveFault, payload_bytes_per_block};
 use pathbench_record::direction::Direction;
 use pathbench_record::end::TestId;
@@ -33,7 +31,11 @@ pub struct LoadPlan {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LoadStep {
     /// Write `from..until` of the block of load with the header `header`.
-    Data { header: [u8; HEADER_BYTES], from: usize, until: usize },
+    Data {
+        header: [u8; HEADER_BYTES],
+        from: usize,
+        until: usize,
+    },
     /// Write the rest of a probe or an answer.
     Frame(Vec<u8>),
     /// Nothing is due before this time, unless bytes arrive.
@@ -195,9 +197,7 @@ impl LoadCore {
     fn is_finished(&self, start: Timestamp, now: Timestamp) -> bool {
         let over = start + self.plan.parameters.duration();
         match &self.role {
-            Role::Asks(requests) => {
-                now >= over && (requests.are_answered() || now >= over + LAST_ANSWERS)
-            }
+            Role::Asks(requests) => now >= over && (requests.are_answered() || now >= over + LAST_ANSWERS),
             Role::Answers(answers) => self.end.is_some() && answers.is_idle(),
             Role::Loads => now >= over,
         }
@@ -298,7 +298,9 @@ impl LoadCore {
         let since = self.expects_since(start, now)?.max(self.receiving.last_progress?);
         let silence = now.duration_since(since);
         let patience = match &self.role {
-            Role::Answers(_) => self.plan.patience.saturating_add(self.plan.parameters.interval + LAST_ANSWERS),
+            Role::Answers(_) => {
+                self.plan.patience.saturating_add(self.plan.parameters.interval + LAST_ANSWERS)
+            }
             Role::Asks(_) | Role::Loads => self.plan.patience,
         };
         (silence >= patience).then_some(silence)

@@ -103,11 +103,7 @@ fn send(stream: &TestStream, work: &LoadWork, clock: &dyn Clock) -> Result<(), S
     write_frame(&stream.connection, clock, &end.encode()?, &mut stream.wait(clock))
 }
 
-fn receive(
-    stream: &TestStream,
-    work: &LoadWork,
-    channel: &mut StreamChannel<'_>,
-) -> Result<(), StreamError> {
+fn receive(stream: &TestStream, work: &LoadWork, channel: &mut StreamChannel<'_>) -> Result<(), StreamError> {
     let clock = channel.clock;
     channel.prepare_for_data();
     let pacer = stream.plan.pacers.as_ref().map(|pacers| &pacers.received);

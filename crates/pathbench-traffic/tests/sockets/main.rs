@@ -23,3 +23,4 @@ mod path_mtu;
 mod patterns;
 mod probe;
 mod records;
+mod response;

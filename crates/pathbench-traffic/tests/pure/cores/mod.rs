@@ -4,3 +4,4 @@ mod bounds;
 mod calibration;
 mod datagram;
 mod probability;
+mod response;

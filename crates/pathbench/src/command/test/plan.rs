@@ -130,7 +130,8 @@ impl SuitePattern {
             PatternParameters::Throughput(_) => (self.nominal().unwrap_or_default(), 0),
             PatternParameters::Bulk(bulk) => (Duration::ZERO, bulk.bytes + bulk.upload_bytes),
             PatternParameters::Responsiveness(response) => {
-                let directions = response.phases.iter().map(|phase| 1 + u32::from(*phase == DataDirection::Both));
+                let directions =
+                    response.phases.iter().map(|phase| 1 + u32::from(*phase == DataDirection::Both));
                 (response.load.saturating_mul(directions.sum()), 0)
             }
             // A few kilobytes per second.

@@ -268,7 +268,9 @@ impl<'a> TestSuite<'a> {
         self.monitor.follow(paths);
         let transport = scheduled.label.transport;
         let plan = ClientPlan {
-            path_probes: self.udp_address().map(|server| path_probes(server, paths, transport.is_multipath())),
+            path_probes: self
+                .udp_address()
+                .map(|server| path_probes(server, paths, transport.is_multipath())),
             ..self.client.plan(transport, &target, pattern.parameters.clone())
         };
         let setting = self.setting(pattern, paths);

@@ -12,6 +12,7 @@ mod lab_quic;
 mod lab_return;
 mod lab_run;
 mod record;
+mod response;
 mod study;
 mod suite;
 mod suite_study;
