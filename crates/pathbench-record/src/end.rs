@@ -2,6 +2,7 @@
 
 use crate::connection::{InForce, MptcpFigures, Negotiation, PathEvent};
 use crate::delivery::DeliverySeries;
+use crate::datagram::DatagramLog;
 use crate::direction::Direction;
 use crate::pattern::PatternParameters;
 use crate::sample::{PathFigures, Side};
@@ -81,6 +82,8 @@ pub struct EndRecord {
     /// All requests of this end (ping, interactive), in order within each flow.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub messages: Vec<MessageRecord>,
+    /// The datagrams of the pattern `datagrams`.
+    pub datagrams: Option<DatagramLog>,
     /// Path events of a quic or mpquic connection at this end.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub path_events: Vec<PathEvent>,

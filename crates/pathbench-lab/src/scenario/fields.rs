@@ -49,6 +49,16 @@ const FIELDS: &[(FieldKind, &str)] = &[
     (FieldKind::Number, "links.PATH.emulation.{forward,reverse}.{arq_retransmissions,largest_queue_bytes}"),
     (FieldKind::Number, "links.PATH.emulation.{forward,reverse}.lateness_ms.{p50,p90,p99,p999,max}"),
     (FieldKind::Counter, "counters.{client,server}.NAME"),
+    (FieldKind::Number, "datagrams.{upload,download}.{sent,lost,loss,duplicates,reordered,reordered_share}"),
+    (FieldKind::Number, "datagrams.{upload,download}.{jitter_ms,max_jitter_ms,late,late_share,longest_gap_ms}"),
+    (FieldKind::Number, "datagrams.{upload,download}.{unsent,omitted}"),
+    (FieldKind::Number, "datagrams.{upload,download}.{sent,delivered,redundant}_bytes"),
+    (FieldKind::Number, "datagrams.{upload,download}.delay.{packets,min_ms,p50_ms,p95_ms,max_ms}"),
+    (FieldKind::Number, "datagrams.{upload,download}.frames.{sent,incomplete,incomplete_share,late,late_share}"),
+    (FieldKind::Number, "datagrams.{upload,download}.paths.PATH.{sent,lost,loss,duplicates,reordered}"),
+    (FieldKind::Number, "datagrams.{upload,download}.paths.PATH.{reordered_share,jitter_ms,max_jitter_ms}"),
+    (FieldKind::Number, "datagrams.{upload,download}.paths.PATH.{late,late_share,longest_gap_ms}"),
+    (FieldKind::Number, "datagrams.{upload,download}.paths.PATH.delay.{packets,min_ms,p50_ms,p95_ms,max_ms}"),
 ];
 
 fn spread(pattern: &str) -> Vec<String> {
@@ -68,11 +78,11 @@ static SPREAD: LazyLock<Vec<(FieldKind, String)>> = LazyLock::new(|| {
 });
 
 /// The names of the traffic patterns in runs and expectations.
-pub(super) const PATTERNS: [&str; 6] =
-    ["ping", "bulk", "throughput", "throughput-upload", "throughput-download", "interactive"];
+pub(super) const PATTERNS: [&str; 7] =
+    ["ping", "bulk", "throughput", "throughput-upload", "throughput-download", "interactive", "datagrams"];
 
 /// Prefixes of fields that only some patterns have, and these patterns.
-const OF_PATTERNS: [(&str, &[&str]); 13] = [
+const OF_PATTERNS: [(&str, &[&str]); 14] = [
     ("ping", &["ping"]),
     ("fct_ms", &["bulk"]),
     ("delay_ms", &["interactive"]),
@@ -86,6 +96,7 @@ const OF_PATTERNS: [(&str, &[&str]); 13] = [
     ("hung_ms", &TRANSFERS),
     ("impacts", &TRANSFERS),
     ("phases", &TRANSFERS),
+    ("datagrams", &["datagrams"]),
 ];
 const TRANSFERS: [&str; 4] = ["bulk", "throughput", "throughput-upload", "throughput-download"];
 

@@ -1,5 +1,5 @@
-//! Stream data on each path of a connection, counted from the STREAM frames of its packets, and the peer's
-//! acknowledgement delays.
+//! Stream data and datagrams on each path of a connection, counted from the STREAM and DATAGRAM frames of its packets,
+//! and the peer's acknowledgement delays.
 //!
 //! The library counts UDP payload and frames; a path's UDP payload includes heartbeats, MTU probes and
 //! acknowledgements. It reports no acknowledgement delay. The meter parses the plaintext of packets: just before encryption, and right after decryption.
@@ -116,6 +116,7 @@ impl Reading {
                     // The route that the packet takes.
                     let route = self.diverted.get(&path).copied().unwrap_or(path);
                     self.datagrams.note_departure(route, datagram);
+                    sent += datagram.len() as u64;
                 }
                 Frame::Ack(_) => {}
             }
@@ -136,7 +137,10 @@ impl Reading {
                 Frame::Stream(frame) => received += frame.length_bytes,
                 Frame::Ack(ack) if self.acks.len() < ACK_FRAMES => self.acks.push(ack),
                 Frame::Ack(_) => {}
-                Frame::Datagram(datagram) => self.datagrams.note_arrival(path, datagram),
+                Frame::Datagram(datagram) => {
+                    self.datagrams.note_arrival(path, datagram);
+                    received += datagram.len() as u64;
+                }
             }
         }
         if received > 0 {

@@ -35,6 +35,7 @@ pub use study::{
     study_identity,
 };
 
+use crate::datagram::DatagramRecord;
 use crate::direction::Direction;
 use crate::event::EventKind;
 use crate::network::AddressFamily;
@@ -201,7 +202,7 @@ pub struct RunRecord {
     pub transport: Transport,
     /// The transport with the path to which it is bound: `tcp@wlan`.
     pub label: String,
-    /// `ping`, `bulk`, `throughput` or `interactive`; `throughput-upload` and `throughput-download` if a result has
+    /// `ping`, `bulk`, `throughput`, `interactive` or `datagrams`; `throughput-upload` and `throughput-download` if a result has
     /// both.
     pub pattern: String,
     /// Address of the server as given on the command line; absent in the lab.
@@ -267,6 +268,9 @@ pub struct RunRecord {
     pub ping: Option<PingRecord>,
     /// `interactive` only: delay of the messages of both directions together.
     pub delay_ms: Option<DelayRecord>,
+    /// `datagrams` only: `upload` or `download` → the datagrams of that direction.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub datagrams: BTreeMap<Direction, DatagramRecord>,
     /// Unplanned network changes during the run, in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub touched_by: Vec<String>,

@@ -61,7 +61,9 @@ impl ResponderPlan {
                 acknowledges: true,
                 silence: interactive.interval.saturating_add(interactive.linger),
             }),
-            PatternParameters::Bulk(_) | PatternParameters::Throughput(_) => None,
+            PatternParameters::Bulk(_)
+            | PatternParameters::Throughput(_)
+            | PatternParameters::Datagrams(_) => None,
         }
     }
 }

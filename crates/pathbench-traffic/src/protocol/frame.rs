@@ -260,7 +260,7 @@ impl Fields<'_> {
     }
 }
 
-const PATTERNS: [&str; 4] = ["ping", "bulk", "throughput", "interactive"];
+const PATTERNS: [&str; 5] = ["ping", "bulk", "throughput", "interactive", "datagrams"];
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TestRequest {

@@ -48,6 +48,7 @@ impl TestPlan {
             deliveries: DeliverySeries::starting_at(self.started),
             offered: DeliverySeries::starting_at(self.started),
             messages: Vec::new(),
+            datagrams: None,
             path_events: Vec::new(),
             handshake: self.handshake,
             fct: None,

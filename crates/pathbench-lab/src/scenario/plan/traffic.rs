@@ -1,6 +1,7 @@
 //! A valid `[run]`: transports, patterns and their parameters.
 
 use pathbench_record::connection::Scheduler;
+use pathbench_record::datagram::DatagramsParameters;
 use pathbench_record::direction::DataDirection;
 use pathbench_record::network::AddressFamily;
 use pathbench_record::pattern::{
@@ -59,6 +60,8 @@ pub enum PatternPlan {
     Throughput(ThroughputPlan),
     /// Small requests and responses at a fixed interval.
     Interactive(InteractiveParameters),
+    /// Packets at a constant rate, without retransmission.
+    Datagrams(DatagramsParameters),
 }
 
 impl PatternPlan {
@@ -73,6 +76,7 @@ impl PatternPlan {
                 _ => "throughput",
             },
             Self::Interactive(_) => "interactive",
+            Self::Datagrams(_) => "datagrams",
         }
     }
 
@@ -82,6 +86,7 @@ impl PatternPlan {
             Self::Bulk(bulk) => PatternParameters::Bulk(bulk.clone()),
             Self::Throughput(throughput) => PatternParameters::Throughput(throughput.into()),
             Self::Interactive(interactive) => PatternParameters::Interactive(interactive.clone()),
+            Self::Datagrams(datagrams) => PatternParameters::Datagrams(datagrams.clone()),
         }
     }
 
@@ -91,6 +96,7 @@ impl PatternPlan {
             Self::Ping(_) | Self::Bulk(_) => None,
             Self::Throughput(throughput) => throughput.duration,
             Self::Interactive(interactive) => Some(interactive.duration),
+            Self::Datagrams(datagrams) => Some(datagrams.duration),
         }
     }
 }
