@@ -2,6 +2,7 @@
 
 use crate::quantity::Unit;
 use pathbench_record::document::{DelayRecord, RunRecord};
+use pathbench_record::summary::figure;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Pattern<'a> {
@@ -15,6 +16,7 @@ pub(crate) enum Kind {
     Bulk,
     Throughput,
     Interactive,
+    Datagrams,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -81,6 +83,21 @@ const DELAY_MAX: Figure =
     Figure::new("delay_max_ms", "max delay", Unit::Duration, |run| Some(run.delay_ms.as_ref()?.max))
         .compared("Delay, slowest", "");
 
+const LOSS: Figure =
+    Figure::new("datagram_loss", "loss", Unit::Percent, |run| figure(run, "datagram_loss")).compared(
+        "Lost datagrams",
+        "Loss: the share of the sent datagrams that did not arrive, of the direction that lost more; of copies on several \
+         paths the first that arrives counts.",
+    );
+const JITTER: Figure =
+    Figure::new("datagram_jitter_ms", "jitter", Unit::Duration, |run| figure(run, "datagram_jitter_ms"))
+        .compared("Jitter", "");
+const LATE: Figure = Figure::new("datagram_late_share", "later than the deadline", Unit::Percent, |run| {
+    figure(run, "datagram_late_share")
+});
+const GAP: Figure =
+    Figure::new("datagram_gap_ms", "longest gap", Unit::Duration, |run| figure(run, "datagram_gap_ms"));
+
 /// `≥ ` if a figure of `delay` is a lower bound because it falls on unacknowledged messages.
 pub(crate) fn bound_mark(delay: &DelayRecord, figure: &str) -> &'static str {
     let (unacknowledged, all) = (u64::from(delay.unacknowledged), u64::from(delay.messages));
@@ -101,6 +118,7 @@ impl<'a> Pattern<'a> {
             "ping" => Kind::Ping,
             "bulk" => Kind::Bulk,
             "interactive" => Kind::Interactive,
+            "datagrams" => Kind::Datagrams,
             _ => Kind::Throughput,
         };
         Self { name, kind }
@@ -116,6 +134,7 @@ impl<'a> Pattern<'a> {
             Kind::Bulk => &[FCT, HANDSHAKE, GOODPUT, STALL],
             Kind::Throughput => &[GOODPUT, DIP, STALL, RECOVERY, FAILBACK],
             Kind::Interactive => &[DELAY_P95, DELAY_P50, DELAY_MAX, FAILBACK],
+            Kind::Datagrams => &[LOSS, JITTER, LATE, GAP, FAILBACK],
         }
     }
 
@@ -140,6 +159,7 @@ impl<'a> Pattern<'a> {
             Kind::Throughput if self.name == "throughput-download" => 3,
             Kind::Throughput => 2,
             Kind::Interactive => 4,
+            Kind::Datagrams => 5,
         }
     }
 
@@ -148,6 +168,7 @@ impl<'a> Pattern<'a> {
             ("throughput-upload", _) => "upload".to_owned(),
             ("throughput-download", _) => "download".to_owned(),
             (name, Kind::Interactive) => format!("{name}, p95"),
+            (name, Kind::Datagrams) => format!("{name}, loss"),
             (name, _) => name.to_owned(),
         }
     }
@@ -158,11 +179,12 @@ impl<'a> Pattern<'a> {
             Kind::Bulk => "time to open a connection and fetch all bytes",
             Kind::Throughput => "goodput",
             Kind::Interactive => "delay that 95 % of the messages do not exceed",
+            Kind::Datagrams => "share of the datagrams that did not arrive",
         }
     }
 
     /// Whether the pattern measures messages, not bytes; the scheduler may send messages over one path.
     pub(crate) const fn is_of_messages(&self) -> bool {
-        matches!(self.kind, Kind::Ping | Kind::Interactive)
+        matches!(self.kind, Kind::Ping | Kind::Interactive | Kind::Datagrams)
     }
 }

@@ -121,7 +121,7 @@ impl ClockOffset {
             moved_if(&mut message.acknowledged);
             moved_if(&mut message.answered);
         }
-        for log in &mut server.datagrams {
+        if let Some(log) = &mut server.datagrams {
             log.sent.iter_mut().chain(&mut log.received).for_each(|logged| moved(&mut logged.at));
         }
         for sample in &mut server.samples {

@@ -78,6 +78,7 @@ pub fn builtin() -> &'static [Builtin] {
         "broken-nat-announcement",
         "broken-foreign-endpoints",
         "broken-unconfigured",
+        "datagrams",
     ]
 }
 

@@ -18,16 +18,16 @@ pub(super) fn read(datagrams: &ScenarioSection<'_>, duration: Duration, runs: bo
         ("download", DataDirection::Download),
         ("both", DataDirection::Both),
     ];
-    let presets =
-        [("voice", DatagramsParameters::voice()), ("video", DatagramsParameters::video())].map(|(name, preset)| (name, preset));
-    let preset = datagrams.choice("preset", &presets).unwrap_or_else(DatagramsParameters::voice);
+    let presets = [("voice", false), ("video", true)];
+    let is_video = datagrams.choice("preset", &presets).unwrap_or(false);
+    let preset = if is_video { DatagramsParameters::video() } else { DatagramsParameters::voice() };
     let deadlines = Duration::from_millis(1)..=Duration::from_secs(60);
     let packets = u64::from(DATAGRAM_HEADER_BYTES)..=u64::from(MAX_PACKET_BYTES);
     let frames = u64::from(DATAGRAM_HEADER_BYTES)..=u64::from(MAX_FRAME_BYTES);
     let plan = DatagramsParameters {
         direction: datagrams.choice("direction", &directions).unwrap_or(preset.direction),
         frames_per_second: datagrams
-            .count("per_second", 1..=MAX_FRAMES_PER_SECOND)
+            .count("per_second", 1..=u64::from(MAX_FRAMES_PER_SECOND))
             .unwrap_or(preset.frames_per_second),
         frame_bytes: datagrams.bytes("size", frames).map_or(preset.frame_bytes, |bytes| bytes as u32),
         packet_bytes: datagrams.bytes("packet", packets).map_or(preset.packet_bytes, |bytes| bytes as u32),

@@ -4,6 +4,7 @@ mod mobility;
 
 pub use mobility::{max_delay_pairs, summarise_mobility};
 
+use crate::datagram::DatagramFigures;
 use crate::direction::Direction;
 use crate::document::{Group, LinkMeasurement, LinkRecord, OneWayDelay, ResultDocument, RunRecord, Variant};
 use crate::statistics::{distribution, median};
@@ -98,7 +99,7 @@ fn leading_number(text: &str) -> f64 {
 type Figure = fn(&RunRecord) -> Option<f64>;
 
 /// The figures of a run that are compared over repetitions, by their field's name.
-const FIGURES: [(&str, Figure); 16] = [
+const FIGURES: [(&str, Figure); 20] = [
     ("goodput_mbps", |run| run.goodput_mbps),
     ("stall_ms", |run| run.stall_ms),
     ("recovery_ms", |run| run.recovery_ms),
@@ -115,7 +116,16 @@ const FIGURES: [(&str, Figure); 16] = [
     ("delay_max_download_ms", |run| run.max_delay_ms(Direction::Download)),
     ("handover_sent_ms", |run| run.handover.as_ref()?.duration_sent_ms),
     ("handover_received_ms", |run| run.handover.as_ref()?.duration_received_ms),
+    ("datagram_loss", |run| worst_of_datagrams(run, |figures| figures.loss)),
+    ("datagram_jitter_ms", |run| worst_of_datagrams(run, |figures| figures.jitter_ms)),
+    ("datagram_late_share", |run| worst_of_datagrams(run, |figures| figures.late_share)),
+    ("datagram_gap_ms", |run| worst_of_datagrams(run, |figures| figures.longest_gap_ms)),
 ];
+
+/// The larger figure of the directions of a run of datagrams.
+fn worst_of_datagrams(run: &RunRecord, figure: fn(&DatagramFigures) -> Option<f64>) -> Option<f64> {
+    run.datagrams.values().filter_map(|record| figure(&record.all)).max_by(f64::total_cmp)
+}
 
 /// Path → median share; the share is zero in a run without the path.
 fn shares(runs: &[&RunRecord]) -> BTreeMap<String, f64> {

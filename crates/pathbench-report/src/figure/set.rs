@@ -81,7 +81,7 @@ impl FigureSet<'_, '_> {
         let view = self.view;
         let runs = || view.of_pattern(pattern).flat_map(|group| &group.runs);
         match pattern.kind {
-            Kind::Throughput | Kind::Bulk => self.add_timelines(selection),
+            Kind::Throughput | Kind::Bulk | Kind::Datagrams => self.add_timelines(selection),
             Kind::Ping => {}
             Kind::Interactive => {
                 self.add_variants("delay", MOST_PANELS, selection, |one| Some(delay_of(view, one)));
@@ -95,7 +95,7 @@ impl FigureSet<'_, '_> {
         let has_distribution = match pattern.kind {
             Kind::Ping => runs().any(|run| run.ping.is_some()),
             Kind::Interactive => runs().any(|run| !view.data(run).messages.is_empty()),
-            Kind::Throughput | Kind::Bulk => false,
+            Kind::Throughput | Kind::Bulk | Kind::Datagrams => false,
         };
         if has_distribution {
             self.add("distribution", selection, Some(distribution_of(view, pattern)));

@@ -17,7 +17,7 @@ pub(super) fn headline(view: &View, group: &GroupView) -> Option<(Tone, String)>
         Kind::Ping => ping(group),
         Kind::Bulk => bulk(view, group),
         Kind::Interactive => interactive(group),
-        Kind::Throughput => None,
+        Kind::Throughput | Kind::Datagrams => None,
     }
 }
 

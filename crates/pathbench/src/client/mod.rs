@@ -314,6 +314,7 @@ pub(crate) fn asked_parameters(name: &str, parameters: &PatternParameters) -> Ma
             "omit_ms": ms(throughput.omit),
         }),
         PatternParameters::Interactive(interactive) => json!(interactive),
+        PatternParameters::Datagrams(datagrams) => json!(datagrams),
     };
     match asked {
         Value::Object(map) => map,
