@@ -44,7 +44,7 @@ pub fn silent_sibling(found: &[Reachability], tried: Try) -> Option<Transport> {
     let sibling = match tried.transport {
         Transport::Mptcp => Transport::Tcp,
         Transport::Mpquic => Transport::Quic,
-        Transport::Tcp | Transport::Quic => return None,
+        Transport::Tcp | Transport::Quic | Transport::Udp => return None,
     };
     let same = |one: &&Reachability| {
         (one.transport, one.family, one.port) == (sibling, tried.family, tried.port)

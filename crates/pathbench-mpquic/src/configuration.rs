@@ -31,6 +31,10 @@ pub const FIRST_WINDOW_BYTES: u32 = 128 << 10;
 const STREAMS: u32 = 128;
 /// Paths that a connection may have at once.
 pub const PATHS: u32 = 8;
+/// Received datagrams (RFC 9221) that the library holds until the end of a turn; it drops the oldest ones beyond that.
+const DATAGRAM_BUFFER_BYTES: usize = 256 << 10;
+/// Datagrams that wait for the congestion window: three frames of 20 kB. A further one is not sent.
+const DATAGRAM_QUEUE_BYTES: usize = 64 << 10;
 /// `max_idle_timeout` (RFC 9000 section 10.1).
 pub const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// A PING is sent this often on an idle connection, so that its idle timeout does not expire.
@@ -106,7 +110,8 @@ impl ConnectionSettings {
             .max_idle_timeout(Some(VarInt::from_u32(IDLE_TIMEOUT.as_millis() as u32).into()))
             .keep_alive_interval(Some(KEEP_ALIVE))
             .initial_rtt(INITIAL_RTT)
-            .datagram_receive_buffer_size(None)
+            .datagram_receive_buffer_size(Some(DATAGRAM_BUFFER_BYTES))
+            .datagram_send_buffer_size(DATAGRAM_QUEUE_BYTES)
             // Several packets of one stream in a row: its reader runs longer at a time, with fewer context switches.
             .send_fairness(false)
             .mtu_discovery_config(Some(self.mtu_discovery(peer)))

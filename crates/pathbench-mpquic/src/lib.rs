@@ -21,9 +21,10 @@ pub use configuration::{
     CONNECTION_WINDOW_BYTES, ConnectionSettings, FIRST_WINDOW_BYTES, IDLE_TIMEOUT, Instruments, PATHS,
     endpoint_config,
 };
-pub use core::{Core, LINGER, Read, StreamEnd};
+pub use core::{Core, DatagramArrival, DatagramDeparture, DatagramUnsent, LINGER, Read, StreamEnd};
 pub use driver::{Driver, InterfaceChange, LocalSocket, SocketId, Start, Turn, Wakeup};
 pub use library::scheduler::CongestionControl;
+pub use library::{DATAGRAM_PREFIX_BYTES, DatagramPrefix};
 pub use library::send_buffer::{FIRST_HELD_BYTES, MOST_HELD_BYTES};
 pub use options::{LocalInterface, LocalPath, QuicOptions};
 pub use path_event::{FIRST_EVENTS, MAX_EVENTS};

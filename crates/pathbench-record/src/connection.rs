@@ -131,6 +131,8 @@ pub enum Scheduler {
         #[serde(with = "crate::units::milliseconds", rename = "rto_above_ms")]
         rto_above: Duration,
     },
+    /// As `lowest-rtt`, but each DATAGRAM frame (RFC 9221) is sent on every open path; the first copy counts.
+    Redundant,
 }
 
 impl Scheduler {

@@ -2,6 +2,7 @@
 
 use crate::connection::{InForce, MptcpFigures, Negotiation, PathEvent};
 use crate::delivery::DeliverySeries;
+use crate::datagram::DatagramLog;
 use crate::direction::Direction;
 use crate::pattern::PatternParameters;
 use crate::resource::{BufferLimits, CpuUse};
@@ -86,6 +87,8 @@ pub struct EndRecord {
     /// At the client of a `responsiveness` test: its probes.
     #[serde(default)]
     pub response: Option<ResponseRecord>,
+    /// The datagrams of the pattern `datagrams`.
+    pub datagrams: Option<DatagramLog>,
     /// Path events of a quic or mpquic connection at this end.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub path_events: Vec<PathEvent>,

@@ -6,6 +6,7 @@
 //! socket, namespace or clock, and depends on no other crate of the workspace: times are [`time::Timestamp`] values.
 
 pub mod connection;
+pub mod datagram;
 pub mod delivery;
 pub mod direction;
 pub mod directory;

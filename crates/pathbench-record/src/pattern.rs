@@ -1,5 +1,9 @@
 //! The traffic patterns and their parameters.
 
+use crate::datagram::{
+    DATAGRAM_HEADER_BYTES, DatagramsParameters, MAX_DATAGRAM_PATHS, MAX_DATAGRAMS, MAX_FRAME_BYTES,
+    MAX_FRAMES_PER_SECOND, MAX_PACKET_BYTES,
+};
 use crate::direction::{DataDirection, Direction};
 use crate::response::{LAST_ANSWERS, LoadPhase, ResponsivenessParameters};
 use crate::text::duration;
@@ -23,6 +27,9 @@ pub const MIN_STREAM_RATE_BPS: u64 = 8_000;
 /// Limit of the messages of one side in one test: their records must fit into a RECORD frame.
 pub const MAX_MESSAGES: u32 = 36_000;
 
+/// Longest wait for the last datagrams.
+const LONGEST_LINGER: Duration = Duration::from_secs(60);
+
 const SHORTEST: Duration = Duration::from_millis(1);
 
 /// Shortest interval of the probes of `responsiveness`: the server's limit of datagrams.
@@ -43,6 +50,8 @@ pub enum PatternParameters {
     Interactive(InteractiveParameters),
     /// Probes while the connection is idle and under load.
     Responsiveness(ResponsivenessParameters),
+    /// Packets at a constant rate, without retransmission, like voice and video.
+    Datagrams(DatagramsParameters),
 }
 
 impl PatternParameters {
@@ -53,6 +62,7 @@ impl PatternParameters {
             Self::Throughput(_) => "throughput",
             Self::Interactive(_) => "interactive",
             Self::Responsiveness(_) => "responsiveness",
+            Self::Datagrams(_) => "datagrams",
         }
     }
 
@@ -64,6 +74,8 @@ impl PatternParameters {
             Self::Throughput(throughput) => throughput.streams,
             Self::Interactive(_) => 2,
             Self::Responsiveness(responsiveness) => responsiveness.streams,
+            // Of control; the datagrams themselves use none.
+            Self::Datagrams(_) => 1,
         }
     }
 
@@ -106,7 +118,7 @@ impl PatternParameters {
                 amount: Amount::Bytes(bulk.bytes.max(bulk.upload_bytes)),
                 ..ThroughputParameters::default()
             }),
-            Self::Ping(_) | Self::Interactive(_) | Self::Responsiveness(_) => None,
+            Self::Ping(_) | Self::Interactive(_) | Self::Responsiveness(_) | Self::Datagrams(_) => None,
         }
     }
 
@@ -132,7 +144,7 @@ impl PatternParameters {
     /// Whether data must be sent without delay. Nagle's algorithm (RFC 896) would delay the end of a message until the
     /// peer's delayed acknowledgement of its beginning, and the test would measure that.
     pub const fn sends_at_once(&self) -> bool {
-        matches!(self, Self::Ping(_) | Self::Interactive(_) | Self::Responsiveness(_))
+        matches!(self, Self::Ping(_) | Self::Interactive(_) | Self::Responsiveness(_) | Self::Datagrams(_))
     }
 
     /// The duration of a test over an unlimited network; `None` if only the network limits it.
@@ -148,6 +160,7 @@ impl PatternParameters {
             Self::Responsiveness(responsiveness) => {
                 Some(responsiveness.duration().saturating_add(LAST_ANSWERS))
             }
+            Self::Datagrams(datagrams) => Some(datagrams.nominal_duration()),
         }
     }
 
@@ -180,6 +193,19 @@ impl PatternParameters {
                 Amount::Duration(_) => None,
             },
             Self::Responsiveness(_) => None,
+            Self::Datagrams(datagrams) => Some(datagrams.bytes()),
+        }
+    }
+
+    /// Why the pattern cannot run over `transport`, if it cannot.
+    pub const fn misfit(&self, transport: Transport) -> Option<&'static str> {
+        match (self, transport) {
+            (Self::Datagrams(_), Transport::Tcp | Transport::Mptcp) => Some(
+                "the pattern `datagrams` needs a transport without retransmission: udp, quic or mpquic, not tcp or mptcp",
+            ),
+            (Self::Datagrams(_), _) => None,
+            (_, Transport::Udp) => Some("the transport udp carries only the pattern `datagrams`"),
+            _ => None,
         }
     }
 }
@@ -384,6 +410,24 @@ pub enum ParameterError {
     PhaseTwice { given: &'static str },
     #[error("blocks of {given} bytes: 64 bytes to 4 MiB are possible")]
     Block { given: u32 },
+    #[error("{given} frames per second: 1 to {MAX_FRAMES_PER_SECOND} are possible")]
+    FrameRate { given: u32 },
+    #[error("frames of {given} bytes: {DATAGRAM_HEADER_BYTES} to {MAX_FRAME_BYTES} bytes are possible")]
+    Frame { given: u32 },
+    #[error(
+        "packets of at most {given} bytes: {DATAGRAM_HEADER_BYTES} to {MAX_PACKET_BYTES} are possible, and no packet of a \
+         frame may be smaller than {DATAGRAM_HEADER_BYTES}"
+    )]
+    Packet { given: u32 },
+    #[error("datagrams on {given} paths: 1 to {MAX_DATAGRAM_PATHS} are possible")]
+    DatagramPaths { given: u32 },
+    #[error("a wait of {} for the last datagrams: at most {} is possible", duration(*.given), duration(LONGEST_LINGER))]
+    Linger { given: Duration },
+    #[error(
+        "{given} datagrams in one test, both directions and all paths together: at most {MAX_DATAGRAMS} can be logged; \
+         shorten the duration, or lower the rate"
+    )]
+    Datagrams { given: u64 },
     #[error("processor {given}: 0 to {MAX_PROCESSOR} are possible")]
     Processor { given: u32 },
 }
@@ -452,6 +496,7 @@ impl PatternParameters {
                 response.idle < SHORTEST || response.load < SHORTEST || response.phases.is_empty()
             }
             Self::Ping(_) => false,
+            Self::Datagrams(datagrams) => datagrams.duration < SHORTEST,
         };
         if nothing {
             wrong.push(ParameterError::Nothing);
@@ -488,6 +533,7 @@ impl PatternParameters {
                 wrong.extend(sizes([interactive.request_bytes, interactive.response_bytes]));
             }
             Self::Responsiveness(responsiveness) => wrong.extend(of_responsiveness(responsiveness)),
+            Self::Datagrams(datagrams) => wrong.extend(datagram_errors(datagrams)),
         }
         if wrong.is_empty() { Ok(()) } else { Err(wrong) }
     }
@@ -515,6 +561,36 @@ fn of_responsiveness(parameters: &ResponsivenessParameters) -> Vec<ParameterErro
 
 fn block(given: u32) -> Option<ParameterError> {
     (!(64..=4 * 1024 * 1024).contains(&given)).then_some(ParameterError::Block { given })
+}
+
+fn datagram_errors(datagrams: &DatagramsParameters) -> Vec<ParameterError> {
+    let mut wrong = Vec::new();
+    let &DatagramsParameters { frames_per_second, frame_bytes, packet_bytes, paths, .. } = datagrams;
+    if !(1..=MAX_FRAMES_PER_SECOND).contains(&frames_per_second) {
+        wrong.push(ParameterError::FrameRate { given: frames_per_second });
+    }
+    let packets = DATAGRAM_HEADER_BYTES..=MAX_PACKET_BYTES;
+    if !packets.contains(&packet_bytes) {
+        wrong.push(ParameterError::Packet { given: packet_bytes });
+    }
+    if !(DATAGRAM_HEADER_BYTES..=MAX_FRAME_BYTES).contains(&frame_bytes) {
+        wrong.push(ParameterError::Frame { given: frame_bytes });
+    } else if packets.contains(&packet_bytes)
+        && frame_bytes / datagrams.packets_per_frame().max(1) < DATAGRAM_HEADER_BYTES
+    {
+        wrong.push(ParameterError::Packet { given: packet_bytes });
+    }
+    if !(1..=MAX_DATAGRAM_PATHS).contains(&paths) {
+        wrong.push(ParameterError::DatagramPaths { given: paths });
+    }
+    if datagrams.linger > LONGEST_LINGER {
+        wrong.push(ParameterError::Linger { given: datagrams.linger });
+    }
+    let given = datagrams.datagrams_in_all();
+    if wrong.is_empty() && given > MAX_DATAGRAMS {
+        wrong.push(ParameterError::Datagrams { given });
+    }
+    wrong
 }
 
 fn number(given: u32) -> Option<ParameterError> {

@@ -1,5 +1,6 @@
 //! The JSON Schema (draft 2020-12) of `run.json` and of a line of each JSON Lines file, made from the types.
 
+use crate::datagram::DatagramLine;
 use crate::delivery::DeliveryLine;
 use crate::directory::Line;
 use crate::document::{LinkSample, ProbeLine, ResultDocument};
@@ -22,7 +23,7 @@ pub struct FileSchema {
 }
 
 /// `run.json`, then the JSON Lines files.
-pub const FILES: [FileSchema; 7] = [
+pub const FILES: [FileSchema; 8] = [
     FileSchema { name: "run", file: "run.json", generate: generate::<ResultDocument> },
     FileSchema { name: "samples", file: Sample::FILE, generate: generate::<Sample> },
     FileSchema { name: "events", file: Event::FILE, generate: generate::<Event> },
@@ -30,6 +31,7 @@ pub const FILES: [FileSchema; 7] = [
     FileSchema { name: "messages", file: MessageLine::FILE, generate: generate::<MessageLine> },
     FileSchema { name: "links", file: LinkSample::FILE, generate: generate::<LinkSample> },
     FileSchema { name: "probes", file: ProbeLine::FILE, generate: generate::<ProbeLine> },
+    FileSchema { name: "datagrams", file: DatagramLine::FILE, generate: generate::<DatagramLine> },
 ];
 
 /// The document of `pathbench trace`.

@@ -35,10 +35,12 @@ pub enum Transport {
     Quic,
     /// QUIC with the multipath extension.
     Mpquic,
+    /// UDP, a flow on each path; only for the pattern `datagrams`.
+    Udp,
 }
 
 impl Transport {
-    /// Each single-path transport precedes the multipath transport of the same protocol.
+    /// The transports of byte streams. Each single-path transport precedes the multipath transport of the same protocol.
     pub const ALL: [Self; 4] = [Self::Tcp, Self::Mptcp, Self::Quic, Self::Mpquic];
 
     pub fn name(self) -> &'static str {
@@ -50,13 +52,18 @@ impl Transport {
         matches!(self, Self::Mptcp | Self::Mpquic)
     }
 
+    /// Whether the transport carries datagrams: udp, and DATAGRAM frames (RFC 9221) of quic and mpquic.
+    pub const fn carries_datagrams(self) -> bool {
+        matches!(self, Self::Udp | Self::Quic | Self::Mpquic)
+    }
+
     pub const fn is_quic(self) -> bool {
         matches!(self, Self::Quic | Self::Mpquic)
     }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("`{text}` is not a transport; known are tcp, mptcp, quic and mpquic")]
+#[error("`{text}` is not a transport; known are tcp, mptcp, quic, mpquic and udp")]
 pub struct UnknownTransport {
     pub text: String,
 }
@@ -67,6 +74,7 @@ impl FromStr for Transport {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         Self::ALL
             .into_iter()
+            .chain([Self::Udp])
             .find(|transport| transport.name() == text)
             .ok_or_else(|| UnknownTransport { text: text.to_owned() })
     }

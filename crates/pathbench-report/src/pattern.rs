@@ -3,6 +3,7 @@
 use crate::quantity::Unit;
 use pathbench_record::document::{DelayRecord, RunRecord};
 use pathbench_record::response::ProbeKind;
+use pathbench_record::summary::figure;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Pattern<'a> {
@@ -17,6 +18,7 @@ pub(crate) enum Kind {
     Throughput,
     Interactive,
     Responsiveness,
+    Datagrams,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -101,6 +103,20 @@ const FOREIGN_LOADED: Figure =
 const FOREIGN_IDLE: Figure = Figure::new("foreign_idle_p50_ms", "foreign, idle", Unit::Duration, |run| {
     run.responsiveness.as_ref()?.idle(ProbeKind::Foreign, |delay| delay.p50_ms)
 });
+const LOSS: Figure =
+    Figure::new("datagram_loss", "loss", Unit::Percent, |run| figure(run, "datagram_loss")).compared(
+        "Lost datagrams",
+        "Loss: the share of the sent datagrams that did not arrive, of the direction that lost more; of copies on several \
+         paths the first that arrives counts.",
+    );
+const JITTER: Figure =
+    Figure::new("datagram_jitter_ms", "jitter", Unit::Duration, |run| figure(run, "datagram_jitter_ms"))
+        .compared("Jitter", "");
+const LATE: Figure = Figure::new("datagram_late_share", "later than the deadline", Unit::Percent, |run| {
+    figure(run, "datagram_late_share")
+});
+const GAP: Figure =
+    Figure::new("datagram_gap_ms", "longest gap", Unit::Duration, |run| figure(run, "datagram_gap_ms"));
 
 /// `≥ ` if a figure of `delay` is a lower bound because it falls on unacknowledged messages.
 pub(crate) fn bound_mark(delay: &DelayRecord, figure: &str) -> &'static str {
@@ -123,6 +139,7 @@ impl<'a> Pattern<'a> {
             "bulk" => Kind::Bulk,
             "interactive" => Kind::Interactive,
             "responsiveness" => Kind::Responsiveness,
+            "datagrams" => Kind::Datagrams,
             _ => Kind::Throughput,
         };
         Self { name, kind }
@@ -139,6 +156,7 @@ impl<'a> Pattern<'a> {
             Kind::Throughput => &[GOODPUT, DIP, STALL, RECOVERY, FAILBACK],
             Kind::Interactive => &[DELAY_P95, DELAY_P50, DELAY_MAX, FAILBACK],
             Kind::Responsiveness => &[OWN_LOADED, OWN_IDLE, FOREIGN_LOADED, FOREIGN_IDLE],
+            Kind::Datagrams => &[LOSS, JITTER, LATE, GAP, FAILBACK],
         }
     }
 
@@ -164,6 +182,7 @@ impl<'a> Pattern<'a> {
             Kind::Throughput => 2,
             Kind::Interactive => 4,
             Kind::Responsiveness => 5,
+            Kind::Datagrams => 5,
         }
     }
 
@@ -173,6 +192,7 @@ impl<'a> Pattern<'a> {
             ("throughput-download", _) => "download".to_owned(),
             (name, Kind::Interactive) => format!("{name}, p95"),
             (_, Kind::Responsiveness) => "delay under load".to_owned(),
+            (name, Kind::Datagrams) => format!("{name}, loss"),
             (name, _) => name.to_owned(),
         }
     }
@@ -186,11 +206,12 @@ impl<'a> Pattern<'a> {
             Kind::Responsiveness => {
                 "median delay of requests on the loaded connection, in the worst phase of load"
             }
+            Kind::Datagrams => "share of the datagrams that did not arrive",
         }
     }
 
     /// Whether the pattern measures messages, not bytes; the scheduler may send messages over one path.
     pub(crate) const fn is_of_messages(&self) -> bool {
-        matches!(self.kind, Kind::Ping | Kind::Interactive)
+        matches!(self.kind, Kind::Ping | Kind::Interactive | Kind::Datagrams)
     }
 }

@@ -108,7 +108,7 @@ impl<'a> GroupView<'a> {
         let of_run = |run: &RunRecord| match self.pattern.kind {
             Kind::Ping => run.ping.as_ref().map(|ping| (ping.lost, ping.sent)),
             Kind::Interactive => run.delay_ms.as_ref().map(|delay| (delay.unacknowledged, delay.messages)),
-            Kind::Throughput | Kind::Bulk | Kind::Responsiveness => None,
+            Kind::Throughput | Kind::Bulk | Kind::Responsiveness | Kind::Datagrams => None,
         };
         let counts = self.valid_runs().filter_map(of_run);
         counts.fold((0, 0), |sums, (lost, all)| (lost.saturating_add(sums.0), all.saturating_add(sums.1)))

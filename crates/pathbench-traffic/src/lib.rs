@@ -11,6 +11,7 @@ pub mod calibration;
 pub mod client;
 pub mod content;
 pub mod datagram;
+pub mod flow;
 pub mod messages;
 pub mod meter;
 mod pacer;

@@ -55,6 +55,12 @@ impl Pacer {
     pub fn charge(&self, now: Timestamp, bytes: usize) -> Timestamp {
         lock(&self.bucket).charge(now, bytes)
     }
+
+    /// Charges bytes that have arrived, unless it would take longer than `most` until the level is no longer negative;
+    /// whether they were charged.
+    pub fn charge_within(&self, now: Timestamp, bytes: usize, most: Duration) -> bool {
+        lock(&self.bucket).charge_within(now, bytes, most)
+    }
 }
 
 impl Grant<'_> {
@@ -94,6 +100,15 @@ impl Bucket {
 
     fn charge(&mut self, now: Timestamp, bytes: usize) -> Timestamp {
         self.bits.charge(bytes as i128 * 8, now)
+    }
+
+    fn charge_within(&mut self, now: Timestamp, bytes: usize, most: Duration) -> bool {
+        // Without a charge, the due time is that of the present debt.
+        let is_within = self.charge(now, 0) <= now + most;
+        if is_within {
+            self.charge(now, bytes);
+        }
+        is_within
     }
 
     fn settle(&mut self, granted: usize, moved: usize) {

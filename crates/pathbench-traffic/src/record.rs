@@ -2,6 +2,7 @@
 //! record can rely only on the bounds that are checked here.
 
 use pathbench_record::connection::PathEventKind;
+use pathbench_record::datagram::{DatagramLog, DatagramsParameters};
 use pathbench_record::delivery::{BIN, DeliverySeries};
 use pathbench_record::direction::Direction;
 use pathbench_record::end::{EndRecord, MAX_RECORD_BYTES, MPTCP_COUNTERS, MessageRecord, StreamRecord};
@@ -36,6 +37,7 @@ const MOST_EVENTS: u64 = 1 << 40;
 const FIXED_JSON_BYTES: usize = 64 * 1024;
 const BIN_JSON_BYTES: usize = 100;
 const MESSAGE_JSON_BYTES: usize = 160;
+const DATAGRAM_JSON_BYTES: usize = 48;
 
 /// A value in the peer's record that its test does not allow.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -92,10 +94,20 @@ fn bins_within(time: Duration) -> usize {
 pub(crate) fn most_record_bytes(own: &EndRecord, now: Timestamp, of_samples: usize) -> usize {
     let of_bins = bins_within(longest(own, now)).saturating_mul(BIN_JSON_BYTES);
     let of_messages = most_messages(&own.parameters) as usize * MESSAGE_JSON_BYTES;
-    [FIXED_JSON_BYTES, of_bins, of_messages]
+    let of_datagrams = match &own.parameters {
+        PatternParameters::Datagrams(datagrams) => most_logged(datagrams).saturating_mul(DATAGRAM_JSON_BYTES),
+        _ => 0,
+    };
+    [FIXED_JSON_BYTES, of_bins, of_messages, of_datagrams]
         .into_iter()
         .fold(of_samples, usize::saturating_add)
         .min(MAX_RECORD_BYTES)
+}
+
+/// Largest number of datagrams that one end logs in one direction: duplicates included.
+fn most_logged(datagrams: &DatagramsParameters) -> usize {
+    let expected = datagrams.datagrams().saturating_mul(datagrams.paths.into());
+    usize::try_from(expected + expected / 8).unwrap_or(usize::MAX).saturating_add(64)
 }
 
 fn most_messages(parameters: &PatternParameters) -> u32 {
@@ -104,7 +116,8 @@ fn most_messages(parameters: &PatternParameters) -> u32 {
         PatternParameters::Interactive(interactive) => interactive.messages(),
         PatternParameters::Bulk(_)
         | PatternParameters::Throughput(_)
-        | PatternParameters::Responsiveness(_) => 0,
+        | PatternParameters::Responsiveness(_)
+        | PatternParameters::Datagrams(_) => 0,
     }
 }
 
@@ -123,6 +136,7 @@ pub fn check_peer(own: &EndRecord, peer: &EndRecord, now: Timestamp) -> Result<(
     bounds.series("deliveries", &peer.deliveries, |stream| stream.received_bytes)?;
     bounds.series("offered", &peer.offered, |stream| stream.sent_bytes)?;
     bounds.messages()?;
+    bounds.datagrams()?;
     bounds.samples()?;
     bounds.path_events()?;
     bounds.mptcp_counters()?;
@@ -265,6 +279,45 @@ impl Bounds<'_> {
             same(format_args!("{field}.sequence"), message.sequence, index, "its index in the list")?;
             let mut times = [Some(due), sent, acknowledged, answered].into_iter().flatten();
             times.try_for_each(|at| self.time(&field, at))?;
+        }
+        Ok(())
+    }
+
+    /// The peer logs only datagrams of this test, no more arrivals than the network can have made, and no first arrival
+    /// of a datagram that this end has not sent.
+    fn datagrams(&self) -> Result<(), InvalidRecord> {
+        let empty = DatagramLog::default();
+        let PatternParameters::Datagrams(parameters) = &self.own.parameters else {
+            let has = self.peer.datagrams.is_some();
+            return require(!has, "datagrams", "a log", "only the pattern `datagrams` has one");
+        };
+        let log = self.peer.datagrams.as_ref().unwrap_or(&empty);
+        let (sends, receives) = match self.peer.side {
+            Side::Client => (Direction::Upload, Direction::Download),
+            Side::Server => (Direction::Download, Direction::Upload),
+        };
+        at_most("datagrams.paths.length", log.paths.len(), parameters.paths as usize)?;
+        let per_direction = parameters.datagrams().saturating_mul(parameters.paths.into());
+        at_most("datagrams.unsent", log.unsent, per_direction)?;
+        let mut own_sent: Vec<u32> =
+            self.own.datagrams.iter().flat_map(|log| &log.sent).map(|sent| sent.sequence).collect();
+        own_sent.sort_unstable();
+        for (name, entries, direction) in
+            [("sent", &log.sent, sends), ("received", &log.received, receives)]
+        {
+            let goes = parameters.sends(direction);
+            let most = if goes { most_logged(parameters) } else { 0 };
+            at_most(format_args!("datagrams.{name}.length"), entries.len(), most)?;
+            for (index, entry) in entries.iter().enumerate() {
+                let field = format_args!("datagrams.{name}[{index}]");
+                let is_known = u64::from(entry.sequence) < parameters.datagrams();
+                require(is_known, field, entry.sequence, "the test has no such datagram")?;
+                self.time(field, entry.at)?;
+                if name == "received" {
+                    let was_sent = own_sent.binary_search(&entry.sequence).is_ok();
+                    require(was_sent, field, entry.sequence, "this end did not send it")?;
+                }
+            }
         }
         Ok(())
     }

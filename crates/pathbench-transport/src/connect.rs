@@ -118,6 +118,8 @@ impl Session {
             info_span!("connection", transport = %self.transport, remote = %self.options.remote).entered();
         let opened = match self.transport {
             Transport::Tcp | Transport::Mptcp => connect(self.transport, &self.options, &self.clock),
+            // The control connection of the datagrams.
+            Transport::Udp => connect(Transport::Tcp, &self.options, &self.clock),
             Transport::Quic | Transport::Mpquic => self.open_stream(),
         };
         match &opened {

@@ -1,6 +1,7 @@
 //! A connection: a bidirectional byte stream that several threads can use.
 
 use crate::error::{ReceiveError, SendError};
+use crate::quic::datagrams::QuicDatagrams;
 use crate::quic::stream::{QuicStream, QuicTelemetry};
 use crate::resource::ThreadMeter;
 use crate::sealed::SealedBytes;
@@ -195,6 +196,14 @@ impl Connection {
         match &self.carrier {
             Carrier::Socket(_) => None,
             Carrier::Stream(stream) => ThreadMeter::with_thread(stream.driver()?, now),
+        }
+    }
+
+    /// The datagrams of the quic or mpquic connection (RFC 9221); `None` for tcp and mptcp.
+    pub fn datagrams(&self) -> Option<QuicDatagrams> {
+        match &self.carrier {
+            Carrier::Socket(_) => None,
+            Carrier::Stream(stream) => Some(stream.datagrams()),
         }
     }
 

@@ -34,13 +34,16 @@ pub use error::{
 pub use kernel::set_option_int;
 pub use ledger::{ObservedSubflow, SubflowLedger};
 pub use listener::Listener;
-pub use options::{ConnectOptions, DatagramService, ListenOptions, SocketOptions};
-pub use pathbench_mpquic::{LocalPath, QuicOptions};
+pub use options::{ConnectOptions, DatagramPort, DatagramService, ListenOptions, SocketOptions};
+pub use pathbench_mpquic::{
+    DatagramArrival, DatagramDeparture, DatagramPrefix, DatagramUnsent, LocalPath, QuicOptions,
+};
 pub use quic::capacity::{
     QUIC_CONNECTION_BYTES, QUIC_HANDSHAKE_BYTES, QUIC_HANDSHAKES, QUIC_HANDSHAKES_PER_CLIENT,
     QUIC_LISTENER_BYTES, QUIC_STREAM_BYTES, QUIC_TEST_BYTES, QUIC_UNTRUSTED_SEND_BYTES, QuicCapacity,
     QuicLimits, QuicSlot, QuicSlots, most_per_network,
 };
+pub use quic::datagrams::QuicDatagrams;
 pub use sampler::{SampleSeries, SampledConnection, Sampler, SamplerError, next_due};
 pub use sealed::SealedBytes;
 pub use telemetry::{ConnectionSnapshot, TelemetryError, TelemetrySource};

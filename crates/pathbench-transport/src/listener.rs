@@ -45,7 +45,9 @@ impl Listener {
         clock: &Arc<dyn Clock>,
     ) -> Result<Self, BindError> {
         match transport {
-            Transport::Tcp | Transport::Mptcp => {
+            // Of udp: the control connections. The datagrams arrive at the port of a quic listener.
+            Transport::Tcp | Transport::Mptcp | Transport::Udp => {
+                let transport = if transport == Transport::Udp { Transport::Tcp } else { transport };
                 let socket = ListeningSocket::bind(transport, address, options, clock)?;
                 Ok(Self { kind: Kind::Socket(socket) })
             }

@@ -85,6 +85,13 @@ impl Default for ListenOptions {
     }
 }
 
+/// The UDP port of a QUIC listener, for datagrams that are not answers.
+pub trait DatagramPort: Debug + Send + Sync {
+    /// Sends a datagram to `to` from the local address `from`, where it is given; it never waits.
+    /// Errors: the kernel's, `WouldBlock` when the socket's buffer is full. The datagram is not sent.
+    fn send_from(&self, from: Option<IpAddr>, to: SocketAddr, datagram: &[u8]) -> io::Result<()>;
+}
+
 /// Answers non-QUIC datagrams on the UDP port of a QUIC listener. It is called before QUIC, in the thread that drives
 /// all connections, and must return quickly.
 ///
@@ -94,8 +101,14 @@ pub trait DatagramService: Debug + Send + Sync {
     fn takes(&self, datagram: &[u8]) -> bool;
 
     /// The answer to an accepted datagram, if any; it is sent to `from` from `local`, the destination address of the
-    /// datagram, where the kernel reports it.
-    fn answer(&self, from: SocketAddr, local: Option<IpAddr>, datagram: &[u8]) -> Option<Vec<u8>>;
+    /// datagram, where the kernel reports it. `port` is the port at which the datagram arrived.
+    fn answer(
+        &self,
+        from: SocketAddr,
+        local: Option<IpAddr>,
+        datagram: &[u8],
+        port: &Arc<dyn DatagramPort>,
+    ) -> Option<Vec<u8>>;
 
     /// The replacement for an answer that the kernel rejects with `EMSGSIZE`: answers are sent with "don't fragment",
     /// and an answer may exceed the interface MTU.

@@ -131,7 +131,8 @@ impl TransportChoice {
     pub(crate) fn new(given: &[Transport], default: &[Transport]) -> Self {
         let named = !given.is_empty();
         let wanted = if named { given } else { default };
-        let transports = Transport::ALL.into_iter().filter(|transport| wanted.contains(transport)).collect();
+        let all = Transport::ALL.into_iter().chain([Transport::Udp]);
+        let transports = all.filter(|transport| wanted.contains(transport)).collect();
         Self { transports, named }
     }
 
@@ -144,8 +145,20 @@ pub(crate) fn transport_parser() -> impl TypedValueParser<Value = Transport> {
     PossibleValuesParser::new(Transport::ALL.map(Transport::name)).try_map(|name| name.parse::<Transport>())
 }
 
+/// As [`transport_parser`], with udp.
+pub(crate) fn all_transports_parser() -> impl TypedValueParser<Value = Transport> {
+    let names = Transport::ALL.into_iter().chain([Transport::Udp]).map(Transport::name);
+    PossibleValuesParser::new(names.collect::<Vec<_>>()).try_map(|name| name.parse::<Transport>())
+}
+
 pub(crate) fn scheduler_parser() -> impl TypedValueParser<Value = Scheduler> {
-    let known = [Scheduler::LowestRtt, Scheduler::RoundRobin, Scheduler::Weighted, Scheduler::backup()];
+    let known = [
+        Scheduler::LowestRtt,
+        Scheduler::RoundRobin,
+        Scheduler::Weighted,
+        Scheduler::backup(),
+        Scheduler::Redundant,
+    ];
     let names: Vec<&'static str> = known.iter().map(Scheduler::name).collect();
     PossibleValuesParser::new(names)
         .map(move |name| known.iter().find(|one| one.name() == name).cloned().unwrap_or_default())

@@ -123,6 +123,9 @@ impl ClockOffset {
             moved_if(&mut message.acknowledged);
             moved_if(&mut message.answered);
         }
+        if let Some(log) = &mut server.datagrams {
+            log.sent.iter_mut().chain(&mut log.received).for_each(|logged| moved(&mut logged.at));
+        }
         for sample in &mut server.samples {
             moved(&mut sample.at);
         }

@@ -178,7 +178,11 @@ impl Evidence<'_> {
     }
 
     pub(super) fn directions(&self) -> &'static [Direction] {
-        match self.transfer().map(|transfer| transfer.direction) {
+        let of_datagrams = match &self.setting.parameters {
+            PatternParameters::Datagrams(datagrams) => Some(datagrams.direction),
+            _ => None,
+        };
+        match self.transfer().map(|transfer| transfer.direction).or(of_datagrams) {
             Some(DataDirection::Upload) => &[Direction::Upload],
             Some(DataDirection::Download) => &[Direction::Download],
             // Messages and their answers go in both directions.

@@ -70,6 +70,11 @@ impl ResolvedRun<'_> {
                 let limited = |bps| Demand::Rate { bps, delivered: &delivered };
                 (analysis.and_then(|analysis| analysis.window), rate_bps.map_or(Demand::Unlimited, limited))
             }
+            PatternParameters::Datagrams(datagrams) => {
+                let bps = 8 * u64::from(datagrams.frames_per_second) * u64::from(datagrams.frame_bytes);
+                let period = self.period_of_messages(Some(datagrams.duration));
+                (period, Demand::Rate { bps, delivered: &delivered })
+            }
         };
         failbacks(&FailbackInput {
             origin: self.origin,

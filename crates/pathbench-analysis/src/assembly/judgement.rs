@@ -105,6 +105,10 @@ impl ResolvedRun<'_> {
         samples: &[Sample],
         events: &[Event],
     ) -> Vec<PathDiagnosis> {
+        if self.evidence.label.transport == Transport::Udp {
+            // Its samples are those of the control connection.
+            return Vec::new();
+        }
         let senders: Vec<Side> = self.flows.iter().map(|flow| flow.sending_side).collect();
         let mut planned = self.paths_from_the_first();
         if !self.evidence.label.transport.is_multipath() {

@@ -3,6 +3,7 @@
 //! [`RunSetting`] holds the plan of a run in a lab as well as of a run between real hosts.
 
 mod clock;
+mod datagrams;
 mod evidence;
 mod failback;
 mod judgement;
@@ -24,7 +25,9 @@ pub use pathbench_record::network::ClientPath;
 use crate::metrics::{self, DirectionAnalysis, Disturbance, Measurement, PathCurves};
 use crate::verdict::multipath_verdict;
 use evidence::{as_map, receiving_side};
+use datagrams::Datagrams;
 use messages::Messages;
+use pathbench_record::datagram::DatagramLine;
 use pathbench_record::delivery::{DeliveryLine, DeliverySeries};
 use pathbench_record::document::{
     DirectionRecord, FailbackRecord, OpeningOutcome, Parameters, ResponsivenessRecord, RunRecord,
@@ -45,6 +48,7 @@ pub struct AssembledRun {
     pub events: Vec<Event>,
     pub deliveries: Vec<DeliveryLine>,
     pub messages: Vec<MessageLine>,
+    pub datagrams: Vec<DatagramLine>,
 }
 
 pub fn assemble(evidence: &Evidence<'_>) -> AssembledRun {
@@ -52,14 +56,18 @@ pub fn assemble(evidence: &Evidence<'_>) -> AssembledRun {
     let samples = lines::samples(&run);
     let events = lines::events(&run);
     let messages = Messages::new(&run);
+    let datagrams = Datagrams::new(&run);
     let analyses: Vec<DirectionAnalysis> =
         run.flows.iter().filter_map(|flow| run.analyse(flow, &samples)).collect();
+    let mut record = record(&run, &samples, &events, &analyses, &messages);
+    record.datagrams = datagrams.records();
     AssembledRun {
-        record: record(&run, &samples, &events, &analyses, &messages),
+        record,
         events,
         samples,
         deliveries: lines::deliveries(&run),
         messages: response::lines(&run).unwrap_or_else(|| messages.lines(&run)),
+        datagrams: datagrams.lines(&run),
     }
 }
 

@@ -52,7 +52,7 @@ impl PathNames {
         names
     }
 
-    fn name_address(&self, address: IpAddr) -> String {
+    pub(super) fn name_address(&self, address: IpAddr) -> String {
         self.by_client_address.get(&address).cloned().unwrap_or_else(|| address.to_string())
     }
 

@@ -39,6 +39,7 @@
 //! ```
 
 mod counter;
+mod datagrams;
 mod delay;
 mod failback;
 mod handover;
@@ -51,6 +52,7 @@ mod stall;
 pub mod unified_mss;
 
 pub use counter::PathCurves;
+pub use datagrams::{DatagramFate, DatagramLogs, datagram_fates, datagrams};
 pub use delay::{delay, delay_of_flows, ping, probes};
 pub use failback::{Demand, FailbackInput, failback_notes, failbacks, slowest_failback_ms};
 pub use handover::{PathHistory, handover};

@@ -8,6 +8,7 @@ mod binning;
 mod client;
 mod clock;
 mod comparison;
+mod datagrams;
 mod delay;
 mod diagnosis;
 mod events;

@@ -79,6 +79,7 @@ pub fn builtin() -> &'static [Builtin] {
         "broken-nat-announcement",
         "broken-foreign-endpoints",
         "broken-unconfigured",
+        "datagrams",
     ]
 }
 

@@ -59,6 +59,16 @@ const FIELDS: &[(FieldKind, &str)] = &[
     (FieldKind::Text, "limits.N.{direction,kind,side,path,because,remedy}"),
     (FieldKind::Number, "limits.N.share"),
     (FieldKind::Number, "cpu.{client,server}.{seconds,seconds_per_gb,busiest_ran,busiest_waited}"),
+    (FieldKind::Number, "datagrams.{upload,download}.{sent,lost,loss,duplicates,reordered,reordered_share}"),
+    (FieldKind::Number, "datagrams.{upload,download}.{jitter_ms,max_jitter_ms,late,late_share,longest_gap_ms}"),
+    (FieldKind::Number, "datagrams.{upload,download}.{unsent,omitted}"),
+    (FieldKind::Number, "datagrams.{upload,download}.{sent,delivered,redundant}_bytes"),
+    (FieldKind::Number, "datagrams.{upload,download}.delay.{packets,min_ms,p50_ms,p95_ms,max_ms}"),
+    (FieldKind::Number, "datagrams.{upload,download}.frames.{sent,incomplete,incomplete_share,late,late_share}"),
+    (FieldKind::Number, "datagrams.{upload,download}.paths.PATH.{sent,lost,loss,duplicates,reordered}"),
+    (FieldKind::Number, "datagrams.{upload,download}.paths.PATH.{reordered_share,jitter_ms,max_jitter_ms}"),
+    (FieldKind::Number, "datagrams.{upload,download}.paths.PATH.{late,late_share,longest_gap_ms}"),
+    (FieldKind::Number, "datagrams.{upload,download}.paths.PATH.delay.{packets,min_ms,p50_ms,p95_ms,max_ms}"),
 ];
 
 fn spread(pattern: &str) -> Vec<String> {
@@ -78,7 +88,7 @@ static SPREAD: LazyLock<Vec<(FieldKind, String)>> = LazyLock::new(|| {
 });
 
 /// The names of the traffic patterns in runs and expectations.
-pub(super) const PATTERNS: [&str; 7] = [
+pub(super) const PATTERNS: [&str; 8] = [
     "ping",
     "bulk",
     "throughput",
@@ -86,10 +96,11 @@ pub(super) const PATTERNS: [&str; 7] = [
     "throughput-download",
     "interactive",
     "responsiveness",
+    "datagrams",
 ];
 
 /// Prefixes of fields that only some patterns have, and these patterns.
-const OF_PATTERNS: [(&str, &[&str]); 16] = [
+const OF_PATTERNS: [(&str, &[&str]); 17] = [
     ("ping", &["ping"]),
     ("fct_ms", &["bulk"]),
     ("delay_ms", &["interactive"]),
@@ -106,6 +117,7 @@ const OF_PATTERNS: [(&str, &[&str]); 16] = [
     ("limited_by", &TRANSFERS),
     ("limits", &TRANSFERS),
     ("responsiveness", &["responsiveness"]),
+    ("datagrams", &["datagrams"]),
 ];
 const TRANSFERS: [&str; 4] = ["bulk", "throughput", "throughput-upload", "throughput-download"];
 

@@ -6,6 +6,7 @@
 
 mod address;
 mod catalogue;
+mod datagrams;
 mod effect;
 mod expect;
 mod fade;

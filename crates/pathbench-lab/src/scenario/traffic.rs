@@ -1,5 +1,6 @@
 //! `[run]`: transports, patterns, duration and repetitions.
 
+use super::datagrams;
 use super::keypath::pattern_name;
 use super::mistake::{Fault, choices, nearest};
 use super::plan::{NodeRole, PatternPlan, QuicPlan, RunPlan, SocketPlan, ThroughputPlan, TopologyPlan};
@@ -50,6 +51,7 @@ pub(super) fn read(run: &ScenarioSection<'_>, ends: Ends, topology: &TopologyPla
     let labels = labels(run, &ends.client, ends.family, topology);
     let patterns = patterns(run, &socket);
     check_copying(run, &labels, &patterns);
+    datagrams::check_fit(run, &labels, &patterns);
     RunPlan {
         labels,
         patterns,
@@ -151,10 +153,10 @@ pub(super) fn labels(
 fn label(text: &str, paths: &[&str]) -> Result<Vec<TransportLabel>, Fault> {
     let (name, path) = text.split_once('@').map_or((text, None), |(name, path)| (name, Some(path)));
     let Ok(transport) = name.parse::<Transport>() else {
-        let guess = nearest(name, &["tcp", "mptcp", "quic", "mpquic"])
+        let guess = nearest(name, &["tcp", "mptcp", "quic", "mpquic", "udp"])
             .first()
             .map_or_else(String::new, |guess| format!("did you mean `{guess}`? "));
-        let remedy = format!("{guess}available are tcp, mptcp, quic and mpquic, each also with @PATH or @*");
+        let remedy = format!("{guess}available are tcp, mptcp, quic, mpquic and udp, each also with @PATH or @*");
         return Err((format!("`{name}` is not a transport"), remedy));
     };
     let bound = |path: &&str| TransportLabel { transport, path: Some((*path).to_owned()) };
@@ -174,6 +176,7 @@ enum Name {
     Interactive,
     Responsiveness,
     Suite,
+    Datagrams,
 }
 
 const NAMES: [(&str, Name); 8] = [
@@ -185,6 +188,7 @@ const NAMES: [(&str, Name); 8] = [
     ("suite", Name::Suite),
     ("throughput-upload", Name::Throughput(Some(DataDirection::Upload))),
     ("throughput-download", Name::Throughput(Some(DataDirection::Download))),
+    ("datagrams", Name::Datagrams),
 ];
 
 impl Name {
@@ -220,12 +224,14 @@ fn patterns(run: &ScenarioSection<'_>, socket: &SocketPlan) -> Vec<PatternPlan> 
     let responsiveness = read_responsiveness(&responsiveness);
     let throughput_plan = read_throughput(&throughput, duration, socket);
     check_omit(&throughput, &throughput_plan, &names);
+    let datagrams = datagrams::read(&run.section("datagrams"), duration, names.contains(&Name::Datagrams));
     names
         .into_iter()
         .map(|name| match name {
             Name::Ping => PatternPlan::Ping(ping.clone()),
             Name::Bulk => PatternPlan::Bulk(bulk.clone()),
             Name::Responsiveness => PatternPlan::Responsiveness(responsiveness.clone()),
+            Name::Datagrams => PatternPlan::Datagrams(datagrams.clone()),
             Name::Interactive | Name::Suite => PatternPlan::Interactive(interactive.clone()),
             Name::Throughput(None) => PatternPlan::Throughput(throughput_plan.clone()),
             Name::Throughput(Some(direction)) => PatternPlan::Throughput(ThroughputPlan {
@@ -248,7 +254,7 @@ fn names(run: &ScenarioSection<'_>) -> Vec<Name> {
 
 fn duration(run: &ScenarioSection<'_>, names: &[Name]) -> Duration {
     let given = run.duration("duration", Duration::from_millis(100)..=LONGEST_RUN);
-    let runs_by_time = names.contains(&Name::Interactive);
+    let runs_by_time = names.contains(&Name::Interactive) || names.contains(&Name::Datagrams);
     let throughput = names.iter().any(|name| matches!(name, Name::Throughput(_)));
     if run.has("duration") && run.section("throughput").has("bytes") && throughput && !runs_by_time {
         let problem = "the run ends by time or by run.throughput.bytes, not both";
@@ -442,7 +448,7 @@ fn quic(quic: &ScenarioSection<'_>) -> QuicPlan {
 }
 
 fn scheduler(quic: &ScenarioSection<'_>) -> Scheduler {
-    let known = ["lowest-rtt", "round-robin", "weighted", "backup"].map(|name| (name, name));
+    let known = ["lowest-rtt", "round-robin", "weighted", "backup", "redundant"].map(|name| (name, name));
     let thresholds = Duration::from_millis(1)..=Duration::from_secs(60);
     let above = ["srtt_above", "rto_above"].map(|key| quic.duration(key, thresholds.clone()));
     let name = quic.choice("scheduler", &known).unwrap_or("lowest-rtt");
@@ -455,6 +461,7 @@ fn scheduler(quic: &ScenarioSection<'_>) -> Scheduler {
     match (name, Scheduler::backup()) {
         ("round-robin", _) => Scheduler::RoundRobin,
         ("weighted", _) => Scheduler::Weighted,
+        ("redundant", _) => Scheduler::Redundant,
         ("backup", Scheduler::Backup { srtt_above, rto_above }) => {
             let [srtt, rto] = above;
             Scheduler::Backup { srtt_above: srtt.unwrap_or(srtt_above), rto_above: rto.unwrap_or(rto_above) }

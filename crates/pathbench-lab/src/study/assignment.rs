@@ -85,7 +85,8 @@ impl RunAssignment<'_> {
             address: SocketAddr::new(any, 0),
             socket: self.socket_options(),
             quic: self.quic_options(),
-            encrypted: self.is_encrypted(),
+            // The datagrams of udp arrive at a port of QUIC, which needs a certificate.
+            encrypted: self.is_encrypted() || self.transport() == Transport::Udp,
             answers_probes: matches!(self.pattern, PatternPlan::Responsiveness(_)),
             sample_interval: self.sample_interval,
         }
@@ -161,7 +162,15 @@ impl RunAssignment<'_> {
             Some(fingerprint) => Security::Tls(Trust::Fingerprint(fingerprint)),
             None => Security::Clear,
         };
-        let paths = if self.transport() == Transport::Mpquic { self.local_paths() } else { Vec::new() };
+        let paths = match self.transport() {
+            Transport::Mpquic => self.local_paths(),
+            // A flow on each path, or on the bound one.
+            Transport::Udp => {
+                let most = if self.label.path.is_some() { 1 } else { usize::MAX };
+                self.local_paths().into_iter().take(most).collect()
+            }
+            _ => Vec::new(),
+        };
         // Binding a multipath socket to an interface would also bind its other paths to that interface.
         let bound = !self.transport().is_multipath();
         let parameters = self.pattern.parameters();

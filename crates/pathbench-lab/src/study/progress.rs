@@ -276,7 +276,7 @@ impl<'a> StudyProgress<'a> {
         self.pace.add(kind, self.clock.now().duration_since(begun.at), nominal);
         let MemberProgress { member, order, keys } = &mut self.members[begun.member];
         let ConductedRun { assembled, link_samples, .. } = run;
-        let AssembledRun { mut record, samples, events, deliveries, messages } = assembled;
+        let AssembledRun { mut record, samples, events, deliveries, messages, datagrams } = assembled;
         if order[begun.index].warm_up {
             record.leave_out_as_warm_up();
         }
@@ -287,6 +287,7 @@ impl<'a> StudyProgress<'a> {
         member.writer.append(&events)?;
         member.writer.append(&deliveries)?;
         member.writer.append(&messages)?;
+        member.writer.append(&datagrams)?;
         member.writer.append(&link_samples)?;
         member.writer.append_run(&record)?;
         let key = (order[begun.index].block(), begun.attempt.number, begun.index);

@@ -1,9 +1,11 @@
 //! One connection: the library's state machine, its paths and its streams. No threads, locks, sockets or clock.
 
+use super::datagrams::DatagramQueues;
 use crate::configuration::{CONNECTION_WINDOW_BYTES, ConnectionSettings, Instruments};
 use crate::driver::{InterfaceChange, Start, Wakeup};
 use crate::library::scheduler::Board;
 use crate::library::send_buffer::{CopiedBytes, HeldBytes, SendWindow};
+use crate::library::stream_meter::StreamMeter;
 use crate::path_event::{FIRST_EVENTS, MAX_EVENTS, PathLog};
 use crate::paths::Paths;
 use crate::time::Epoch;
@@ -88,6 +90,8 @@ pub struct Core {
     pub(super) held_back: bool,
     /// At a server: the connection carries or carried a test, and may hold as much memory as a test needs.
     pub(super) has_test: bool,
+    pub(super) meter: StreamMeter,
+    pub(super) datagrams: DatagramQueues,
 }
 
 impl Core {
@@ -102,7 +106,7 @@ impl Core {
         let begun = start.epoch.instant(start.now);
         let Instruments { board, meter } = instruments;
         Self {
-            paths: Paths::new(&settings.quic, is_client, start, meter),
+            paths: Paths::new(&settings.quic, is_client, start, meter.clone()),
             inner,
             board,
             streams: HashMap::new(),
@@ -128,6 +132,8 @@ impl Core {
             copied_of_released: 0,
             held_back: false,
             has_test: false,
+            meter,
+            datagrams: DatagramQueues::default(),
         }
     }
 

@@ -32,6 +32,7 @@ impl Core {
             return false;
         }
         let more = self.work(driver, self.epoch.instant(now), turn);
+        self.note_departures(self.epoch.instant(now));
         self.log_scheduler_events(driver, turn);
         self.end_holding_back();
         if self.has_test && self.inner.is_closed() && !self.drained {
@@ -56,6 +57,7 @@ impl Core {
         for probe in self.held.extract_if(.., |probe| probe.at <= now) {
             driver.send(self.paths.socket_from(probe.transmit.src_ip), &probe.transmit, &probe.contents);
         }
+        self.send_copies(driver, now);
         loop {
             let mut progress = false;
             if self.inner.poll_timeout().is_some_and(|due| due <= now) {
@@ -116,7 +118,7 @@ impl Core {
         transmit.map(|transmit| self.hand_over(driver, transmit)).is_some()
     }
 
-    fn hand_over(&mut self, driver: &mut dyn Driver, transmit: Transmit) {
+    pub(super) fn hand_over(&mut self, driver: &mut dyn Driver, transmit: Transmit) {
         let contents = self.buffer.get(..transmit.size).unwrap_or_default();
         if let Some(at) = self.board.take_hold() {
             return self.held.push(HeldProbe { at, transmit, contents: contents.to_vec() });
@@ -222,6 +224,7 @@ impl Core {
             }
             Event::ConnectionLost { reason } => self.end(reason),
             Event::Stream(event) => self.on_stream_event(&event),
+            Event::DatagramReceived => self.receive_datagrams(now),
             Event::Path(event) => {
                 self.with_paths((driver, now, turn), |paths, context| paths.on_path_event(&event, context));
                 if let Some(reason) = self.paths.excess().filter(|_| self.ended.is_none()) {

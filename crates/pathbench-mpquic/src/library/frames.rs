@@ -32,14 +32,16 @@ pub(super) struct AckFrame {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Frame {
+pub(super) enum Frame<'a> {
     Stream(StreamFrame),
     Ack(AckFrame),
+    /// The payload of a DATAGRAM frame (RFC 9221, section 4).
+    Datagram(&'a [u8]),
 }
 
-/// The STREAM and ACK frames of a decrypted packet, in order. Parsing stops at a truncated frame, and at a frame of an
+/// The STREAM, ACK and DATAGRAM frames of a decrypted packet, in order. Parsing stops at a truncated frame, and at a frame of an
 /// unknown type, since its length is unknown.
-pub(super) fn frames(payload: &[u8]) -> impl Iterator<Item = Frame> {
+pub(super) fn frames(payload: &[u8]) -> impl Iterator<Item = Frame<'_>> {
     let mut rest = payload;
     std::iter::from_fn(move || {
         while !rest.is_empty() {
@@ -54,18 +56,18 @@ pub(super) fn frames(payload: &[u8]) -> impl Iterator<Item = Frame> {
                     let path = PathId::from(u32::try_from(integer(&mut rest)?).ok()?);
                     return ack_frame(path, frame_type == 0x3f, &mut rest).map(Frame::Ack);
                 }
+                // DATAGRAM
+                frame_type @ (0x30 | 0x31) => {
+                    // Without a Length field, the data reaches to the end of the packet.
+                    let length = if frame_type == 0x31 { integer(&mut rest)? } else { rest.len() as u64 };
+                    let whole = rest;
+                    skip_bytes(length, &mut rest)?;
+                    return whole.get(..whole.len() - rest.len()).map(Frame::Datagram);
+                }
                 frame_type => skip(frame_type, &mut rest)?,
             }
         }
         None
-    })
-}
-
-/// The STREAM frames of a decrypted packet, in order.
-pub(super) fn stream_frames(payload: &[u8]) -> impl Iterator<Item = StreamFrame> {
-    frames(payload).filter_map(|frame| match frame {
-        Frame::Stream(frame) => Some(frame),
-        Frame::Ack(_) => None,
     })
 }
 
@@ -161,6 +163,13 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn stream_frames(payload: &[u8]) -> impl Iterator<Item = StreamFrame> {
+        frames(payload).filter_map(|frame| match frame {
+            Frame::Stream(frame) => Some(frame),
+            Frame::Ack(_) | Frame::Datagram(_) => None,
+        })
+    }
+
     fn found(payload: &[u8]) -> Vec<(u64, u64, u64)> {
         stream_frames(payload).map(|frame| (frame.stream, frame.offset, frame.length_bytes)).collect()
     }
@@ -227,7 +236,8 @@ mod tests {
             &[0x3e, 0x01, 0x12, 0x08, 0x00, 0x01],
         ];
         let stream = Frame::Stream(StreamFrame { stream: 4, offset: 0, length_bytes: 1 });
-        let found: Vec<_> = frames(&payload.concat()).collect();
+        let payload = payload.concat();
+        let found: Vec<_> = frames(&payload).collect();
         assert_eq!(found, [ack(0, 16, 0x0c35 * 8), stream, ack(2, 17, 0), ack(1, 18, 64)]);
         // The longest delay that a frame can name.
         let longest = [&[0x02, 0x10][..], &[0xff; 8], &[0x00, 0x01]].concat();
@@ -238,6 +248,14 @@ mod tests {
     fn a_frame_with_neither_offset_nor_length_is_the_rest_of_the_packet() {
         assert_eq!(found(&[0x08, 0x04, 1, 2, 3, 4]), [(4, 0, 4)]);
         assert_eq!(found(&[0x09, 0x04]), [(4, 0, 0)], "FIN alone");
+    }
+
+    #[test]
+    fn datagrams_are_found_with_and_without_a_length() {
+        let payload = [0x31, 0x02, 7, 8, 0x01, 0x31, 0x00, 0x30, 9, 9, 9];
+        let found: Vec<_> = frames(&payload).collect();
+        assert_eq!(found, [Frame::Datagram(&[7, 8]), Frame::Datagram(&[]), Frame::Datagram(&[9; 3])]);
+        assert_eq!(frames(&[0x31, 0x05, 1, 2]).count(), 0, "longer than the packet");
     }
 
     #[test]

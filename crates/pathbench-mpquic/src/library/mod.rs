@@ -17,10 +17,14 @@
 //! | The pacer allows bursts of 10 ms at the window's rate. | `scheduler/controller.rs`, `pacing_rate`: the initial window is sent at once | `library::scheduler::controller::tests::the_initial_window_leaves_at_once_and_larger_ones_are_paced_by_the_window` in the crate |
 //! | It counts a path's UDP payload, heartbeats and probes included, not its stream data. | `stream_meter.rs`: wrapped packet keys parse the frames | `payload::a_spare_that_carried_no_stream_data_has_none` |
 //! | It tells congestion controllers neither a packet's acknowledgement delay nor the send time of a packet of acknowledgements, and its own smoothed RTT contains the delay while the minimum RTT is that of larger packets. | `stream_meter.rs` reads the delay from the ACK frame, `scheduler/rtt_sample.rs` subtracts it | `rtt::the_library_alone_keeps_the_acknowledgement_delay_in_its_smoothed_rtt` |
+//! | It reports no path of a DATAGRAM frame, and offers no choice of it. | `stream_meter.rs` notes the paths; `scheduler/copies.rs`: windows of 0 keep a copy off the other paths | `datagrams::the_redundant_scheduler_sends_a_copy_on_each_path` |
 //! | It frees sent data only up to the first unacknowledged byte. | `send_buffer.rs`: counts the bytes that the library holds | `withheld::a_client_that_acknowledges_all_but_the_first_packet_does_not_make_a_server_keep_everything` |
 //! | A peer may open a new path for each path that it abandons, and each uses memory until the connection ends. | `paths/figures.rs`: limits on paths and path ids | `churn::a_peer_that_opens_and_abandons_thousands_of_paths_makes_nothing_grow` |
 
+mod datagram_notes;
 mod frames;
 pub(crate) mod scheduler;
 pub(crate) mod send_buffer;
 pub(crate) mod stream_meter;
+
+pub use datagram_notes::{DATAGRAM_PREFIX_BYTES, DatagramPrefix};

@@ -1,10 +1,11 @@
-//! Stream data on each path of a connection, counted from the STREAM frames of its packets, and the peer's
-//! acknowledgement delays.
+//! Stream data and datagrams on each path of a connection, counted from the STREAM and DATAGRAM frames of its packets,
+//! and the peer's acknowledgement delays.
 //!
 //! The library counts UDP payload and frames; a path's UDP payload includes heartbeats, MTU probes and
 //! acknowledgements. It reports no acknowledgement delay. The meter parses the plaintext of packets: just before encryption, and right after decryption.
 
-use super::frames::{AckFrame, Frame, StreamFrame, frames, stream_frames};
+use super::datagram_notes::{DatagramNotes, DatagramPrefix};
+use super::frames::{AckFrame, Frame, StreamFrame, frames};
 use bytes::BytesMut;
 use noq_proto::crypto::{
     ClientConfig, CryptoError, ExportKeyingMaterialError, HeaderKey, KeyPair, Keys, PacketKey, ServerConfig,
@@ -42,6 +43,7 @@ struct Reading {
     streams: SentStreams,
     /// The ACK frames of the packet that was decrypted last: the library processes it before it decrypts the next.
     acks: Vec<AckFrame>,
+    datagrams: DatagramNotes,
 }
 
 impl StreamMeter {
@@ -63,6 +65,21 @@ impl StreamMeter {
         let reading = self.reading();
         let ack = reading.acks.iter().find(|ack| ack.path == path && ack.largest == largest)?;
         Some(ack.delay)
+    }
+
+    /// From now on, the paths of DATAGRAM frames are noted.
+    pub(crate) fn note_datagrams(&self) {
+        self.reading().datagrams.enable();
+    }
+
+    /// The path on which the datagram of this content arrived.
+    pub(crate) fn take_arrival(&self, datagram: &[u8]) -> Option<PathId> {
+        self.reading().datagrams.take_arrival(datagram)
+    }
+
+    /// The datagrams that were sent since the last call, each with its path.
+    pub(crate) fn take_departures(&self) -> Vec<(PathId, DatagramPrefix)> {
+        self.reading().datagrams.take_departures()
     }
 
     /// Packets of `path` take the route of `by` from now on, and count on `by`.
@@ -89,9 +106,20 @@ impl Reading {
 
     fn on_sent(&mut self, path: PathId, payload: &[u8], packet_bytes: u64) {
         let (mut sent, mut retransmitted) = (0, 0);
-        for frame in stream_frames(payload) {
-            sent += frame.length_bytes;
-            retransmitted += self.streams.retransmitted(frame);
+        for frame in frames(payload) {
+            match frame {
+                Frame::Stream(frame) => {
+                    sent += frame.length_bytes;
+                    retransmitted += self.streams.retransmitted(frame);
+                }
+                Frame::Datagram(datagram) => {
+                    // The route that the packet takes.
+                    let route = self.diverted.get(&path).copied().unwrap_or(path);
+                    self.datagrams.note_departure(route, datagram);
+                    sent += datagram.len() as u64;
+                }
+                Frame::Ack(_) => {}
+            }
         }
         if sent > 0 {
             let path = self.path(path);
@@ -109,6 +137,10 @@ impl Reading {
                 Frame::Stream(frame) => received += frame.length_bytes,
                 Frame::Ack(ack) if self.acks.len() < ACK_FRAMES => self.acks.push(ack),
                 Frame::Ack(_) => {}
+                Frame::Datagram(datagram) => {
+                    self.datagrams.note_arrival(path, datagram);
+                    received += datagram.len() as u64;
+                }
             }
         }
         if received > 0 {

@@ -9,6 +9,7 @@
 
 mod churn;
 mod closed_paths;
+mod datagrams;
 mod failover;
 mod heartbeats;
 mod host;

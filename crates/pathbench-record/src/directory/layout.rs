@@ -1,6 +1,7 @@
 //! The files of a result directory.
 
 use super::line::Line;
+use crate::datagram::DatagramLine;
 use crate::delivery::DeliveryLine;
 use crate::document::LinkSample;
 use crate::end::MessageLine;
@@ -14,8 +15,14 @@ pub(super) const PARTIAL: &str = "run.partial.json";
 /// The records of the finished runs of an unfinished result.
 pub(super) const RECORDS: &str = "runs.partial.jsonl";
 /// The files with lines of runs.
-pub(super) const LINES_OF_RUNS: [&str; 5] =
-    [Sample::FILE, Event::FILE, DeliveryLine::FILE, MessageLine::FILE, LinkSample::FILE];
+pub(super) const LINES_OF_RUNS: [&str; 6] = [
+    Sample::FILE,
+    Event::FILE,
+    DeliveryLine::FILE,
+    MessageLine::FILE,
+    LinkSample::FILE,
+    DatagramLine::FILE,
+];
 pub const TRACE_FILE: &str = "trace.json";
 pub const SEQUENCE_FILE: &str = "sequence.jsonl";
 

@@ -1,5 +1,6 @@
 //! The lines of the JSON Lines files, by their type.
 
+use crate::datagram::DatagramLine;
 use crate::delivery::DeliveryLine;
 use crate::document::{LinkSample, ProbeLine, ResultDocument};
 use crate::end::MessageLine;
@@ -38,6 +39,14 @@ impl Line for MessageLine {
 
     fn is_expected(document: &ResultDocument) -> bool {
         document.runs.iter().any(|run| run.delay_ms.is_some() || run.ping.is_some())
+    }
+}
+
+impl Line for DatagramLine {
+    const FILE: &'static str = "datagrams.jsonl";
+
+    fn is_expected(document: &ResultDocument) -> bool {
+        document.runs.iter().any(|run| !run.datagrams.is_empty())
     }
 }
 
@@ -80,7 +89,7 @@ macro_rules! run_lines {
     };
 }
 
-run_lines!(Sample: Self::written, Event, DeliveryLine: Self::written, MessageLine, LinkSample);
+run_lines!(Sample: Self::written, Event, DeliveryLine: Self::written, MessageLine, LinkSample, DatagramLine);
 
 /// The run that a line belongs to.
 #[derive(Deserialize)]

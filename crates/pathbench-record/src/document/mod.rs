@@ -39,6 +39,7 @@ pub use study::{
     study_identity,
 };
 
+use crate::datagram::DatagramRecord;
 use crate::direction::Direction;
 use crate::event::EventKind;
 use crate::network::AddressFamily;
@@ -205,7 +206,8 @@ pub struct RunRecord {
     pub transport: Transport,
     /// The transport with the path to which it is bound: `tcp@wlan`.
     pub label: String,
-    /// `ping`, `bulk`, `throughput`, `interactive` or `responsiveness`; `throughput-upload` and `throughput-download` if a result has
+    /// `ping`, `bulk`, `throughput`, `interactive`, `responsiveness` or `datagrams`; `throughput-upload` and
+    /// `throughput-download` if a result has
     /// both.
     pub pattern: String,
     /// Address of the server as given on the command line; absent in the lab.
@@ -274,6 +276,9 @@ pub struct RunRecord {
     /// `responsiveness` only: delays of probes while the connection is idle and under load
     /// ([definition](metrics.md#latency-under-load)).
     pub responsiveness: Option<ResponsivenessRecord>,
+    /// `datagrams` only: `upload` or `download` → the datagrams of that direction.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub datagrams: BTreeMap<Direction, DatagramRecord>,
     /// Unplanned network changes during the run, in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub touched_by: Vec<String>,

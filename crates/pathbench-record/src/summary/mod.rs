@@ -4,6 +4,7 @@ mod mobility;
 
 pub use mobility::{max_delay_pairs, summarise_mobility};
 
+use crate::datagram::DatagramFigures;
 use crate::direction::Direction;
 use crate::document::{Group, LinkMeasurement, LinkRecord, OneWayDelay, ResultDocument, RunRecord, Variant};
 use crate::response::ProbeKind;
@@ -99,7 +100,7 @@ fn leading_number(text: &str) -> f64 {
 type Figure = fn(&RunRecord) -> Option<f64>;
 
 /// The figures of a run that are compared over repetitions, by their field's name.
-const FIGURES: [(&str, Figure); 24] = [
+const FIGURES: [(&str, Figure); 28] = [
     ("goodput_mbps", |run| run.goodput_mbps),
     ("stall_ms", |run| run.stall_ms),
     ("recovery_ms", |run| run.recovery_ms),
@@ -132,7 +133,16 @@ const FIGURES: [(&str, Figure); 24] = [
     ("foreign_loaded_p95_ms", |run| {
         run.responsiveness.as_ref()?.loaded(ProbeKind::Foreign, |delay| delay.p95_ms)
     }),
+    ("datagram_loss", |run| worst_of_datagrams(run, |figures| figures.loss)),
+    ("datagram_jitter_ms", |run| worst_of_datagrams(run, |figures| figures.jitter_ms)),
+    ("datagram_late_share", |run| worst_of_datagrams(run, |figures| figures.late_share)),
+    ("datagram_gap_ms", |run| worst_of_datagrams(run, |figures| figures.longest_gap_ms)),
 ];
+
+/// The larger figure of the directions of a run of datagrams.
+fn worst_of_datagrams(run: &RunRecord, figure: fn(&DatagramFigures) -> Option<f64>) -> Option<f64> {
+    run.datagrams.values().filter_map(|record| figure(&record.all)).max_by(f64::total_cmp)
+}
 
 /// Path → median share; the share is zero in a run without the path.
 fn shares(runs: &[&RunRecord]) -> BTreeMap<String, f64> {

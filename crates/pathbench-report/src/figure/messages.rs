@@ -201,6 +201,7 @@ fn stroke(group: &GroupView, same_before: usize) -> Stroke {
         Transport::Mpquic => [Some((12.0, 3.0)), None, Some((2.0, 2.0))],
         Transport::Tcp => [Some((6.0, 3.0)), None, Some((2.0, 3.0))],
         Transport::Quic => [Some((2.5, 2.5)), Some((6.0, 3.0)), None],
+        Transport::Udp => [Some((1.0, 3.0)), Some((4.0, 4.0)), None],
     };
     Stroke { colour: transport_colour(transport), width: 2.2, dash: dashes[same_before % dashes.len()] }
 }

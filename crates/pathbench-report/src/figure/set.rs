@@ -82,7 +82,7 @@ impl FigureSet<'_, '_> {
         let view = self.view;
         let runs = || view.of_pattern(pattern).flat_map(|group| &group.runs);
         match pattern.kind {
-            Kind::Throughput | Kind::Bulk => self.add_timelines(selection),
+            Kind::Throughput | Kind::Bulk | Kind::Datagrams => self.add_timelines(selection),
             Kind::Ping => {}
             Kind::Responsiveness => {
                 self.add_variants("response", MOST_PANELS / 3, selection, |one| response_of(view, one));
@@ -99,7 +99,7 @@ impl FigureSet<'_, '_> {
         let has_distribution = match pattern.kind {
             Kind::Ping => runs().any(|run| run.ping.is_some()),
             Kind::Interactive => runs().any(|run| !view.data(run).messages.is_empty()),
-            Kind::Throughput | Kind::Bulk | Kind::Responsiveness => false,
+            Kind::Throughput | Kind::Bulk | Kind::Responsiveness | Kind::Datagrams => false,
         };
         if has_distribution {
             self.add("distribution", selection, Some(distribution_of(view, pattern)));

@@ -18,7 +18,7 @@ pub(super) fn headline(view: &View, group: &GroupView) -> Option<(Tone, String)>
         Kind::Bulk => bulk(view, group),
         Kind::Interactive => interactive(group),
         Kind::Responsiveness => responsiveness(group),
-        Kind::Throughput => None,
+        Kind::Throughput | Kind::Datagrams => None,
     }
 }
 

@@ -65,7 +65,7 @@ const fn lost_title(pattern: Pattern) -> &'static str {
     match pattern.kind {
         Kind::Ping => "lost",
         Kind::Interactive => "not acknowledged",
-        Kind::Throughput | Kind::Bulk | Kind::Responsiveness => "gave up after",
+        Kind::Throughput | Kind::Bulk | Kind::Responsiveness | Kind::Datagrams => "gave up after",
     }
 }
 
@@ -75,7 +75,7 @@ fn lost(group: &GroupView) -> Option<Cell> {
             let (lost, all) = group.lost_and_all();
             (lost > 0).then(|| Cell::text(format!("{lost} of {all}")).bad(true))
         }
-        Kind::Throughput | Kind::Bulk | Kind::Responsiveness => {
+        Kind::Throughput | Kind::Bulk | Kind::Responsiveness | Kind::Datagrams => {
             let failed = group.valid_runs().filter(|run| !run.completed);
             let hung: Vec<f64> = failed.filter_map(|run| run.hung_ms).collect();
             Some(Cell::median(Some(&distribution(&hung)?), Unit::Duration, "").bad(true))

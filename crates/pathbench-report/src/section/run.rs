@@ -7,6 +7,8 @@ use crate::narrative::{self, Tone, claim, diagnosis, limit};
 use crate::pattern::bound_mark;
 use crate::quantity::{Unit, duration, percent, rate};
 use crate::view::{View, value_text, variant_text};
+use pathbench_record::datagram::DatagramRecord;
+use pathbench_record::direction::Direction;
 use pathbench_record::document::{DelayRecord, DirectionRecord, FailbackAbsence, OpeningOutcome, RunRecord};
 use pathbench_record::event::{Event, EventSource};
 use pathbench_record::response::ProbeKind;
@@ -29,6 +31,7 @@ pub(crate) fn sections(view: &View, run: &RunRecord) -> Vec<Section> {
         Some(Section::new("", "", vec![Block::Findings(findings(run))])),
         super::response::of_run(run),
         directions(run),
+        datagrams(run),
         impacts(run),
         failbacks(view, run),
         phases(view, run),
@@ -64,7 +67,8 @@ fn application(run: &RunRecord) -> Vec<String> {
         Some(format!("under load {}{idle}", duration(loaded)))
     });
     let fct = run.fct_ms.map(|ms| format!("completed in {}", duration(ms)));
-    [ping, delay, unacknowledged, response, fct].into_iter().flatten().collect()
+    let datagrams = run.datagrams.iter().map(datagrams_in_short);
+    [ping, delay, unacknowledged, response, fct].into_iter().flatten().chain(datagrams).collect()
 }
 
 pub(crate) fn in_short(run: &RunRecord, several_patterns: bool) -> String {
@@ -74,7 +78,7 @@ pub(crate) fn in_short(run: &RunRecord, several_patterns: bool) -> String {
     parts.extend(several_patterns.then(|| run.pattern.clone()));
     parts.extend(application(run));
     // Goodput of few messages is meaningless.
-    if run.delay_ms.is_none() && run.ping.is_none() {
+    if run.delay_ms.is_none() && run.ping.is_none() && run.datagrams.is_empty() {
         parts.extend(run.goodput_mbps.map(rate));
         parts.extend(run.stall_ms.map(|stall| format!("stall {}", duration(stall))));
     }
@@ -172,6 +176,48 @@ fn directions(run: &RunRecord) -> Option<Section> {
             .number("max", |one| of_delay(one, |delay| bounded(delay, "delay_max_ms", delay.max)));
     }
     rows.section("Directions", "")
+}
+
+/// A row for each direction, then one for each of its paths.
+fn datagrams(run: &RunRecord) -> Option<Section> {
+    let rows = run.datagrams.iter().flat_map(|(direction, record)| {
+        let of_paths = record.paths.iter().map(|(path, figures)| (direction.name(), path.as_str(), figures));
+        std::iter::once((direction.name(), "all", &record.all)).chain(of_paths)
+    });
+    let share = |value: Option<f64>| Cell::quantity(value, Unit::Percent);
+    let time = |value: Option<f64>| Cell::quantity(value, Unit::Duration);
+    Items::new(rows)
+        .words("direction", |(direction, ..)| Cell::text(*direction))
+        .words("path", |(_, path, _)| Cell::text(*path))
+        .number("sent", |(.., one)| Cell::count(one.sent))
+        .number("lost", |(.., one)| Cell::count(one.lost))
+        .number("loss", |(.., one)| share(one.loss))
+        .number("reordered", |(.., one)| Cell::count(one.reordered))
+        .number("duplicates", |(.., one)| Cell::count(one.duplicates))
+        .number("jitter", |(.., one)| time(one.jitter_ms))
+        .number("late", |(.., one)| share(one.late_share))
+        .number("longest gap", |(.., one)| time(one.longest_gap_ms))
+        .number("delay p50", |(.., one)| time(one.delay.map(|delay| delay.p50_ms)))
+        .number("p95", |(.., one)| time(one.delay.map(|delay| delay.p95_ms)))
+        .number("max", |(.., one)| time(one.delay.map(|delay| delay.max_ms)))
+        .section("Datagrams", "")
+}
+
+/// The line of one direction's datagrams.
+fn datagrams_in_short((direction, record): (&Direction, &DatagramRecord)) -> String {
+    let all = &record.all;
+    let percent = |share: f64| format!("{:.2} %", share * 100.0);
+    let mut parts = vec![match all.loss {
+        Some(loss) => format!("{} loses {} of {} ({})", direction.name(), all.lost, all.sent, percent(loss)),
+        None => format!("{} sent nothing", direction.name()),
+    }];
+    parts.extend(all.jitter_ms.map(|ms| format!("jitter {}", duration(ms))));
+    parts.extend(all.late_share.filter(|share| *share > 0.0).map(|share| format!("{} late", percent(share))));
+    let redundant = record.redundant_bytes;
+    parts.extend((redundant > 0).then(|| {
+        format!("{redundant} bytes of copies for {} bytes delivered", record.delivered_bytes)
+    }));
+    parts.join(", ")
 }
 
 fn of_delay(one: &DirectionRecord, cell: fn(&DelayRecord) -> Cell) -> Cell {

@@ -1,9 +1,11 @@
 //! The request to run a test.
 
+use crate::datagram::UdpPath;
+use pathbench_record::connection::Scheduler;
 use pathbench_record::end::TestId;
 use pathbench_record::pattern::PatternParameters;
 use pathbench_record::transport::Transport;
-use pathbench_transport::{QuicOptions, Security, SocketOptions};
+use pathbench_transport::{LocalPath, QuicOptions, Security, SocketOptions};
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -57,6 +59,27 @@ pub struct PathToProbe {
 }
 
 impl ClientPlan {
+    /// The paths of udp: those of the plan, or the one of its interface and address.
+    pub(super) fn udp_paths(&self) -> Vec<UdpPath> {
+        if self.quic.paths.is_empty() {
+            return vec![UdpPath { interface: self.interface.clone(), local: self.local }];
+        }
+        let path = |path: &LocalPath| UdpPath { interface: Some(path.interface.clone()), local: path.address };
+        self.quic.paths.iter().map(path).collect()
+    }
+
+    /// The parameters, adapted to transport and paths: each path of udp, and of the scheduler `redundant`, carries each
+    /// datagram.
+    pub(super) fn parameters_in_use(&self) -> PatternParameters {
+        let mut parameters = self.parameters.clone().for_transport(self.transport);
+        if let PatternParameters::Datagrams(datagrams) = &mut parameters {
+            let is_copied = self.transport == Transport::Mpquic && self.quic.scheduler == Scheduler::Redundant;
+            let paths = if self.transport == Transport::Udp || is_copied { self.quic.paths.len() } else { 1 };
+            datagrams.paths = u32::try_from(paths.max(1)).unwrap_or(u32::MAX);
+        }
+        parameters
+    }
+
     /// A test from the kernel's choice of address, without encryption where the transport permits that, with a sample
     /// every 100 ms, a patience of 30 s and 5 s to connect.
     pub fn new(

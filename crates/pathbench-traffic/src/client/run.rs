@@ -3,14 +3,15 @@
 use super::observer::{ClientControl, ClientObserver, Connected};
 use super::plan::ClientPlan;
 use super::progress::ProgressMeter;
+use crate::datagram::{FlowError, UdpFlows};
 use crate::meter::Wait;
 use crate::protocol::{
     ControlFrame, Fetch, FrameKind, HelloFrame, RefusalCode, TestRefusal, TestRequest, VERSION,
 };
 use crate::record::{InvalidRecord, check_peer, most_record_bytes};
 use crate::stream::{
-    Cursor, GroupMember, RECORD_TIME, StreamChannel, StreamError, StreamGroup, TICK, TestPlan, TestStream,
-    Update, processor,
+    Cursor, DatagramCarrier, GroupMember, RECORD_TIME, StreamChannel, StreamError, StreamGroup, TICK, TestPlan,
+    TestStream, Update, processor,
 };
 use crate::throughput::ALTERED;
 use pathbench_record::document::UnreachableBecause;
@@ -19,6 +20,7 @@ use pathbench_record::pattern::PatternParameters;
 use pathbench_record::sample::Side;
 use pathbench_record::text;
 use pathbench_record::time::{Clock, Timestamp};
+use pathbench_record::transport::Transport;
 use pathbench_transport::{
     ConnectError, ConnectOptions, Connection, Security, Session, SocketOptions, contain_panic,
 };
@@ -60,7 +62,7 @@ pub(super) fn run_test(
         side: Side::Client,
         test: plan.test,
         transport: plan.transport,
-        parameters: plan.parameters.clone().for_transport(plan.transport),
+        parameters: plan.parameters_in_use(),
         started,
         handshake: None,
         patience: plan.patience,
@@ -137,6 +139,9 @@ fn open_all(
     test.parameters.validate().map_err(|wrong| ClientError::Plan {
         message: wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
     })?;
+    if let Some(message) = test.parameters.misfit(test.transport) {
+        return Err(ClientError::Plan { message: message.to_owned() });
+    }
     let mut connections = Vec::new();
     for stream in 0..test.parameters.streams() {
         let connection = session.open().map_err(|error| connect_error(&error))?;
@@ -209,11 +214,40 @@ fn handshake(
         })
         .collect::<Result<Vec<_>, _>>()
         .map_err(failed)?;
+    if let (PatternParameters::Datagrams(_), Some(stream)) = (&test.parameters, streams.first()) {
+        stream.set_carrier(carrier(plan, test, &stream.connection, clock.as_ref())?);
+    }
     let mut starts = wait();
     for channel in channels {
         channel.write(&ControlFrame::Start, &mut starts).map_err(failed)?;
     }
     Ok(streams)
+}
+
+/// How the datagrams of the test travel. Over udp each path joins the test, which the server has accepted.
+fn carrier(
+    plan: &ClientPlan,
+    test: &TestPlan,
+    connection: &Connection,
+    clock: &dyn Clock,
+) -> Result<DatagramCarrier, ClientError> {
+    if plan.transport != Transport::Udp {
+        let incapable = || ClientError::Plan { message: StreamError::NoDatagrams.to_string() };
+        return connection.datagrams().map(DatagramCarrier::Quic).ok_or_else(incapable);
+    }
+    let failed = |error: FlowError| {
+        let message = text::printable(&error.to_string(), MOST_CHARACTERS);
+        match error {
+            FlowError::Silent { .. } => {
+                ClientError::Unreachable { because: UnreachableBecause::Timeout, message }
+            }
+            FlowError::Refused { .. } | FlowError::Socket(_) => ClientError::Plan { message },
+        }
+    };
+    let flows = UdpFlows::open(&plan.udp_paths(), plan.server, test.test, plan.token.as_deref());
+    let flows = flows.map_err(failed)?;
+    flows.join(clock).map_err(failed)?;
+    Ok(DatagramCarrier::Client(flows))
 }
 
 fn handshake_error(plan: &ClientPlan, error: StreamError) -> ClientError {

@@ -36,6 +36,12 @@ pub enum DatagramKind {
     /// Client: requests an answer. Value: time of sending.
     Probe = 4,
     Answer = 5,
+    /// Client: adds its address as a path to an admitted test, whose id is the text. Value: index of the path.
+    FlowJoin = 6,
+    /// Server: the path belongs to the test.
+    FlowJoined = 7,
+    /// A datagram of a test. Value: time of sending on the sender's clock, in nanoseconds.
+    Flow = 8,
     SizeProbe = 16,
     SizeReceived = 17,
     SizeRequest = 18,
@@ -109,6 +115,14 @@ impl DatagramMessage {
     pub(crate) fn stamp(encoded: &mut [u8], sequence: u32, value: u64) {
         encoded[12..16].copy_from_slice(&sequence.to_be_bytes());
         encoded[32..40].copy_from_slice(&value.to_be_bytes());
+    }
+
+    pub(crate) fn set_session(encoded: &mut [u8], session: u64) {
+        encoded[16..24].copy_from_slice(&session.to_be_bytes());
+    }
+
+    pub(crate) fn set_cookie(encoded: &mut [u8], cookie: u64) {
+        encoded[24..32].copy_from_slice(&cookie.to_be_bytes());
     }
 
     pub fn decode(bytes: &[u8]) -> Option<Self> {

@@ -1,6 +1,7 @@
 //! The server's side: datagrams and time in, datagrams out; and its attachment to the server's UDP port.
 
 use super::admission::{Cookies, Cost, DatagramBudget};
+use super::flow_table::{FlowTable, Origin};
 use super::message::{
     DatagramKind, DatagramMessage, HEADER_BYTES, MAGIC, MOST_PACKET_BYTES, cut, tiny_bytes,
 };
@@ -8,7 +9,7 @@ use super::socket::{interface_limit, kernel_path_mtu};
 use crate::token::Access;
 use pathbench_record::network::AddressFamily;
 use pathbench_record::time::{Clock, Timestamp};
-use pathbench_transport::{DatagramService, lock};
+use pathbench_transport::{DatagramPort, DatagramService, lock};
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -38,6 +39,11 @@ impl DatagramResponder {
 
     pub fn drain(&mut self) {
         self.draining = true;
+    }
+
+    /// Whether the message has the cookie of its address and session.
+    fn is_proved(&mut self, now: Timestamp, from: SocketAddr, message: &DatagramMessage) -> bool {
+        self.cookies.is_valid(now, from, message.session, message.cookie)
     }
 
     /// The answer to a datagram. `kernel_mtu` reads the path MTU in this host's kernel.
@@ -147,6 +153,7 @@ impl DatagramResponder {
 }
 
 pub(crate) struct ResponderService {
+    pub(crate) flows: Arc<FlowTable>,
     responder: Mutex<DatagramResponder>,
     clock: Arc<dyn Clock>,
 }
@@ -154,7 +161,7 @@ pub(crate) struct ResponderService {
 impl ResponderService {
     pub(crate) fn new(access: Access, most_clients: usize, clock: &Arc<dyn Clock>) -> Self {
         let responder = Mutex::new(DatagramResponder::new(access, most_clients, clock.now()));
-        Self { responder, clock: Arc::clone(clock) }
+        Self { flows: Arc::default(), responder, clock: Arc::clone(clock) }
     }
 
     pub(crate) fn drain(&self) {
@@ -173,8 +180,35 @@ impl DatagramService for ResponderService {
         datagram.starts_with(&MAGIC)
     }
 
-    fn answer(&self, from: SocketAddr, local: Option<IpAddr>, datagram: &[u8]) -> Option<Vec<u8>> {
-        lock(&self.responder).answer(self.clock.now(), from, datagram, || kernel_path_mtu(from, local))
+    fn answer(
+        &self,
+        from: SocketAddr,
+        local: Option<IpAddr>,
+        datagram: &[u8],
+        port: &Arc<dyn DatagramPort>,
+    ) -> Option<Vec<u8>> {
+        let now = self.clock.now();
+        let message = DatagramMessage::decode(datagram)?;
+        match message.kind {
+            DatagramKind::Flow => {
+                if lock(&self.responder).is_proved(now, from, &message) {
+                    self.flows.receive(now, &message, datagram.len());
+                }
+                None
+            }
+            DatagramKind::FlowJoin => {
+                let mut responder = lock(&self.responder);
+                if !responder.is_proved(now, from, &message)
+                    || !responder.budget.take(from.ip(), Cost::Size, now)
+                {
+                    return None;
+                }
+                drop(responder);
+                let answer = self.flows.join(now, Origin { from, local, port }, &message)?;
+                Some(answer.encode(0))
+            }
+            _ => lock(&self.responder).answer(now, from, datagram, || kernel_path_mtu(from, local)),
+        }
     }
 
     fn unsent(

@@ -63,7 +63,8 @@ impl ResponderPlan {
             }),
             PatternParameters::Bulk(_)
             | PatternParameters::Throughput(_)
-            | PatternParameters::Responsiveness(_) => None,
+            | PatternParameters::Responsiveness(_)
+            | PatternParameters::Datagrams(_) => None,
         }
     }
 }

@@ -260,7 +260,7 @@ impl Fields<'_> {
     }
 }
 
-const PATTERNS: [&str; 5] = ["ping", "bulk", "throughput", "interactive", "responsiveness"];
+const PATTERNS: [&str; 6] = ["ping", "bulk", "throughput", "interactive", "responsiveness", "datagrams"];
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TestRequest {

@@ -98,7 +98,14 @@ impl Server {
         };
         for &(transport, address) in &options.listeners {
             let listener = Listener::open(transport, address, &listening, &clock)?;
+            let local = listener.local_addr();
             listeners.push((transport, Arc::new(listener)));
+            if transport == Transport::Udp {
+                // The datagrams arrive at the UDP port of the same number.
+                let port = SocketAddr::new(address.ip(), local.port());
+                let listener = Listener::open(Transport::Quic, port, &listening, &clock)?;
+                listeners.push((Transport::Quic, Arc::new(listener)));
+            }
         }
         let registry = Registry::new(options.limits.clone());
         let limits = &options.limits;
@@ -108,6 +115,7 @@ impl Server {
                 options,
                 clock,
                 registry,
+                flows: Arc::clone(&probes.flows),
                 fetches: QuicSlots::new(options::MOST_FETCHES, options::MOST_FETCHES_PER_CLIENT),
                 observer,
                 connections: Mutex::new(HashMap::new()),

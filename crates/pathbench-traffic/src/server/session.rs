@@ -7,7 +7,9 @@ use crate::meter::Wait;
 use crate::protocol::{
     ControlFrame, Fetch, HelloFrame, RefusalCode, RequestError, TestRefusal, TestRequest, VERSION,
 };
-use crate::stream::{GroupMember, StreamChannel, StreamError, StreamGroup, TestPlan, TestStream, processor};
+use crate::stream::{
+    DatagramCarrier, GroupMember, StreamChannel, StreamError, StreamGroup, TestPlan, TestStream, processor,
+};
 use crate::throughput::ReceiveFault;
 use pathbench_record::end::TestId;
 use pathbench_record::network::Client;
@@ -147,6 +149,9 @@ fn admit(
     if let Some(message) = mismatch(request.transport, &connection.in_force().protocol) {
         return Err(TestRefusal::new(RefusalCode::BadRequest, message, None));
     }
+    if let Some(message) = request.parameters.misfit(request.transport) {
+        return Err(TestRefusal::new(RefusalCode::BadRequest, message.to_owned(), None));
+    }
     check_options(&request, connection.in_force().encryption.is_some())?;
     let client = Client::from(connection.peer_addr().ip());
     let (now, draining) = (shared.clock.now(), shared.draining.load(Ordering::SeqCst));
@@ -202,12 +207,30 @@ fn begin(
     member: GroupMember,
     interval: Duration,
 ) -> Result<TestStream, StreamError> {
-    channel.write(&ControlFrame::Accept, &mut shared.handshake_wait())?;
     let stream = TestStream::new(plan, index, Arc::clone(connection), member, &shared.clock, interval)?;
+    if let Some(carrier) = carrier(shared, connection, &stream) {
+        stream.set_carrier(carrier);
+    }
+    channel.write(&ControlFrame::Accept, &mut shared.handshake_wait())?;
     channel.expect(&ControlFrame::Start, &mut shared.handshake_wait())?;
     channel.write(&ControlFrame::Start, &mut shared.handshake_wait())?;
     stream.start_together(channel.clock, &mut shared.handshake_wait())?;
     Ok(stream)
+}
+
+/// How the datagrams of the test travel. Over udp the paths may join the test from the server's ACCEPT on.
+fn carrier(
+    shared: &ServerState,
+    connection: &Arc<Connection>,
+    stream: &TestStream,
+) -> Option<DatagramCarrier> {
+    let PatternParameters::Datagrams(parameters) = &stream.plan.parameters else { return None };
+    if stream.plan.transport != Transport::Udp {
+        return connection.datagrams().map(DatagramCarrier::Quic);
+    }
+    let receiver = stream.datagram_receiver();
+    let pacers = stream.plan.pacers.clone();
+    Some(DatagramCarrier::Server(shared.flows.open(stream.plan.test, parameters.paths, receiver, pacers)))
 }
 
 /// Sends the client the reason for the end of its test, if the protocol permits it.

@@ -3,6 +3,7 @@
 
 use super::options::{ServerEvent, ServerObserver, ServerOptions};
 use super::registry::Registry;
+use crate::datagram::FlowTable;
 use pathbench_record::end::{EndRecord, TestId};
 use pathbench_record::network::Client;
 use pathbench_record::time::Clock;
@@ -17,6 +18,8 @@ pub(super) struct ServerState {
     pub(super) options: ServerOptions,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) registry: Registry,
+    /// The flows of tests over udp.
+    pub(super) flows: Arc<FlowTable>,
     pub(super) fetches: Arc<QuicSlots>,
     pub(super) observer: Arc<dyn ServerObserver>,
     pub(super) connections: Mutex<HashMap<u64, Arc<Connection>>>,

@@ -6,7 +6,7 @@ use crate::protocol::{ControlFrame, DecodeError, FrameKind, TestRefusal};
 use crate::record::InvalidRecord;
 use crate::throughput::ReceiveFault;
 use pathbench_record::text;
-use pathbench_transport::{ReceiveError, SamplerError, SendError};
+use pathbench_transport::{DatagramUnsent, ReceiveError, SamplerError, SendError};
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -52,6 +52,10 @@ pub(crate) enum StreamError {
     Processor(#[from] ProcessorError),
     #[error("starting a thread: {0}")]
     Thread(io::Error),
+    #[error("sending datagrams: {0}")]
+    Datagram(#[from] DatagramUnsent),
+    #[error("this end cannot carry datagrams on this connection")]
+    NoDatagrams,
     #[error("a thread of this test panicked ({message}); please report it")]
     Panic { message: String },
 }

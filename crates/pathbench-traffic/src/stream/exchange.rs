@@ -4,7 +4,7 @@ use super::channel::StreamChannel;
 use super::error::StreamError;
 use super::state::{FirstByte, TestStream};
 use super::work::Work;
-use super::{dialogue, load, transfer};
+use super::{datagrams, dialogue, load, transfer};
 use crate::meter::Wait;
 use crate::protocol::{ControlFrame, EndFrame, FrameKind};
 use pathbench_record::sample::Side;
@@ -54,11 +54,14 @@ impl TestStream {
             Work::Ping(core) => dialogue::ping(self, core, channel, on_first_byte),
             Work::Interactive(core) => dialogue::interactive(self, core, channel, on_first_byte),
             Work::Respond(core) => dialogue::respond(self, core, channel, on_first_byte),
+            Work::Datagrams(work) => datagrams::exchange(self, work, channel, on_first_byte),
         }
     }
 
     fn confirm(&self, channel: &mut StreamChannel<'_>) -> Result<(), StreamError> {
         match &self.work {
+            // Datagrams may be lost; their exchange ends with DONE in both directions.
+            Work::Datagrams(_) => Ok(()),
             Work::Transfer { sending, receiving } => {
                 if let Some(core) = receiving {
                     let core = lock(core);

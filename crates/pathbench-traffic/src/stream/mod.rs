@@ -2,6 +2,7 @@
 //! confirmation of the received bytes, and this end's record.
 
 mod channel;
+mod datagrams;
 mod dialogue;
 mod error;
 mod exchange;
@@ -15,6 +16,7 @@ mod update;
 mod work;
 
 pub(crate) use channel::{StreamChannel, TICK};
+pub(crate) use datagrams::DatagramCarrier;
 pub(crate) use error::StreamError;
 pub(crate) use group::{GroupMember, StreamGroup};
 pub(crate) use plan::{MAX_SERVER_BLOCKS_BYTES, MAX_SERVER_FIGURES, TestPlan};

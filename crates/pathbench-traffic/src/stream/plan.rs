@@ -49,6 +49,7 @@ impl TestPlan {
             offered: DeliverySeries::starting_at(self.started),
             messages: Vec::new(),
             response: None,
+            datagrams: None,
             path_events: Vec::new(),
             handshake: self.handshake,
             fct: None,

@@ -316,6 +316,7 @@ impl TestStream {
             fct: self.fct(confirmed, &deliveries),
             messages: self.work.messages(now),
             response: self.work.response(),
+            datagrams: self.work.datagram_log(),
             // Path events of the connection: recorded once, like its figures.
             path_events: if self.index == 0 { self.connection.path_events() } else { Vec::new() },
             deliveries,

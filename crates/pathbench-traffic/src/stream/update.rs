@@ -46,7 +46,7 @@ impl Update {
                 self.messages.extend(lock(core).messages_since(&mut cursor.message, self.at));
             }
             Work::Respond(core) => self.arrivals.extend(lock(core).take_arrivals()),
-            Work::Transfer { .. } | Work::Ping(_) | Work::Load(_) => {}
+            Work::Transfer { .. } | Work::Ping(_) | Work::Load(_) | Work::Datagrams(_) => {}
         }
         let samples =
             lock(&stream.sampler).as_ref().map(|sampler| Sampler::samples_since(sampler, cursor.sample));

@@ -1,12 +1,15 @@
 //! The work of one stream at one end: the pure core of its pattern behind a lock.
 
+use super::datagrams::DatagramWork;
 use super::load::LoadWork;
 use super::plan::TestPlan;
 use crate::content::{Content, ContentKind};
+use crate::flow::{FlowReceiver, FlowSender, ReceiverPlan};
 use crate::messages::{InteractiveCore, MessageResponder, PingCore, ResponderPlan};
 use crate::meter::Meter;
 use crate::responsiveness::{LoadCore, LoadPlan};
 use crate::throughput::{ReceiveCore, SendCore, SendPlan};
+use pathbench_record::datagram::{DatagramLog, DatagramsParameters};
 use pathbench_record::delivery::DeliverySeries;
 use pathbench_record::direction::Direction;
 use pathbench_record::end::MessageRecord;
@@ -14,8 +17,9 @@ use pathbench_record::pattern::PatternParameters;
 use pathbench_record::response::ResponseRecord;
 use pathbench_record::sample::Side;
 use pathbench_record::time::Timestamp;
+use pathbench_record::transport::Transport;
 use pathbench_transport::lock;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 pub(crate) enum Work {
@@ -24,6 +28,7 @@ pub(crate) enum Work {
     Interactive(Mutex<InteractiveCore>),
     Load(Box<LoadWork>),
     Respond(Mutex<MessageResponder>),
+    Datagrams(Box<DatagramWork>),
 }
 
 impl Work {
@@ -50,6 +55,7 @@ impl Work {
                 };
                 Self::Load(Box::new(LoadWork::new(LoadCore::new(load, origin))))
             }
+            PatternParameters::Datagrams(datagrams) => Self::Datagrams(Box::new(datagram_work(plan, datagrams))),
             parameters => match ResponderPlan::new(parameters, test, stream) {
                 Some(respond) => Self::Respond(Mutex::new(MessageResponder::new(respond, origin, patience))),
                 None => Self::transfer(plan, stream),
@@ -82,6 +88,13 @@ impl Work {
         Self::Transfer { sending, receiving }
     }
 
+    pub(super) fn datagram_log(&self) -> Option<DatagramLog> {
+        match self {
+            Self::Datagrams(work) => Some(work.log()),
+            _ => None,
+        }
+    }
+
     /// Whether this end may be in the middle of test data, so that it must not write anything else before END.
     pub(crate) fn is_sending(&self) -> bool {
         !matches!(self, Self::Transfer { sending: None, .. })
@@ -105,6 +118,14 @@ impl Work {
             Self::Ping(core) => visit(&lock(core).meter),
             Self::Interactive(core) => visit(&lock(core).meter),
             Self::Respond(core) => visit(&lock(core).meter),
+            Self::Datagrams(work) => {
+                if let Some(core) = &work.sender {
+                    visit(&lock(core).meter);
+                }
+                if let Some(core) = &work.receiver {
+                    visit(&lock(core).meter);
+                }
+            }
         }
     }
 
@@ -128,7 +149,7 @@ impl Work {
         let (messages, is_ping) = match self {
             Self::Interactive(core) => (lock(core).messages_from(*reported, now), false),
             Self::Ping(core) => (lock(core).messages_from(*reported), true),
-            Self::Transfer { .. } | Self::Load(_) | Self::Respond(_) => return None,
+            Self::Transfer { .. } | Self::Load(_) | Self::Respond(_) | Self::Datagrams(_) => return None,
         };
         for (index, message) in messages.iter().enumerate() {
             let is_last = index + 1 == messages.len();
@@ -164,7 +185,7 @@ impl Work {
 
     pub(super) fn messages(&self, now: Timestamp) -> Vec<MessageRecord> {
         match self {
-            Self::Transfer { .. } | Self::Load(_) | Self::Respond(_) => Vec::new(),
+            Self::Transfer { .. } | Self::Load(_) | Self::Respond(_) | Self::Datagrams(_) => Vec::new(),
             Self::Ping(core) => lock(core).messages(),
             Self::Interactive(core) => lock(core).messages(now),
         }
@@ -179,6 +200,20 @@ impl Work {
             _ => None,
         }
     }
+}
+
+fn datagram_work(plan: &TestPlan, parameters: &DatagramsParameters) -> DatagramWork {
+    let meter = || Meter::new(plan.started, plan.patience);
+    let is_flow_per_path = plan.transport == Transport::Udp;
+    let flows = if is_flow_per_path { parameters.paths } else { 1 };
+    let sender = parameters
+        .sends(plan.sends_as())
+        .then(|| Mutex::new(FlowSender::new(parameters.clone(), flows, plan.ceiling_bytes, meter())));
+    let receiver = parameters.sends(plan.receives_as()).then(|| {
+        let plan = ReceiverPlan { parameters: parameters.clone(), is_flow_per_path };
+        Arc::new(Mutex::new(FlowReceiver::new(plan, meter())))
+    });
+    DatagramWork { parameters: parameters.clone(), sender, receiver, carrier: OnceLock::new() }
 }
 
 /// The direction of the requests on a stream of the interactive pattern: the client's on the first, the server's on the

@@ -5,6 +5,7 @@
 mod content;
 mod cores;
 mod datagram;
+mod flows;
 #[path = "../../fuzz/bodies/honest.rs"]
 mod honest;
 mod messages;

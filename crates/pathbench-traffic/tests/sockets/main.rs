@@ -11,6 +11,7 @@ mod calibration;
 mod claimed_transport;
 #[path = "../common/mod.rs"]
 mod common;
+mod datagrams;
 mod deadlines;
 mod endings;
 mod floods;

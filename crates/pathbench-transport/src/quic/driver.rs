@@ -5,6 +5,7 @@ use super::endpoint::QuicEndpoint;
 use super::link_watch::LinkWatch;
 use super::server::QuicServer;
 use super::socket::{QuicDatagram, QuicSocket, ReceiveBuffers, was_full};
+use crate::options::DatagramPort;
 use crate::containment::contain_panic;
 use noq_proto::{ConnectionEvent, ConnectionHandle, DatagramEvent, EndpointEvent, Incoming, Transmit};
 use pathbench_host::thread_time::ThreadClock;
@@ -276,11 +277,12 @@ impl QuicDriver {
 }
 
 /// Passes a datagram that is not QUIC's to the other service on the port; `false` if that does not accept it.
-fn serve_otherwise(server: Option<&QuicServer>, socket: &QuicSocket, datagram: &QuicDatagram) -> bool {
+fn serve_otherwise(server: Option<&QuicServer>, socket: &Arc<QuicSocket>, datagram: &QuicDatagram) -> bool {
     let service = server.and_then(|server| server.service_for(&datagram.payload));
     let Some(service) = service else { return false };
     let (destination, src_ip) = (datagram.route.remote(), datagram.route.local_ip());
-    if let Some(answer) = service.answer(destination, src_ip, &datagram.payload) {
+    let port: Arc<dyn DatagramPort> = Arc::<QuicSocket>::clone(socket);
+    if let Some(answer) = service.answer(destination, src_ip, &datagram.payload, &port) {
         let transmit = |size| Transmit { destination, ecn: None, size, segment_size: None, src_ip };
         if let Err(error) = socket.send_whole(&transmit(answer.len()), &answer)
             && let Some(other) = service.unsent(destination, src_ip, &answer, &error)

@@ -6,6 +6,7 @@
 pub(crate) mod capacity;
 pub(crate) mod client;
 mod connection;
+pub(crate) mod datagrams;
 mod driver;
 mod endpoint;
 mod interfaces;

@@ -5,7 +5,7 @@ use super::listener::QuicListener;
 use super::stream::QuicStream;
 use crate::containment::contain_panic;
 use crate::error::{AcceptError, ReceiveError};
-use crate::options::{ConnectOptions, DatagramService, ListenOptions};
+use crate::options::{ConnectOptions, DatagramPort, DatagramService, ListenOptions};
 use crate::tls::{Security, ServerIdentity, Trust};
 use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
@@ -124,7 +124,13 @@ impl DatagramService for PanickingService {
         datagram.starts_with(b"trap")
     }
 
-    fn answer(&self, _: SocketAddr, _: Option<IpAddr>, _: &[u8]) -> Option<Vec<u8>> {
+    fn answer(
+        &self,
+        _: SocketAddr,
+        _: Option<IpAddr>,
+        _: &[u8],
+        _: &Arc<dyn DatagramPort>,
+    ) -> Option<Vec<u8>> {
         panic!("trapped")
     }
 }

@@ -2,7 +2,7 @@
 
 use super::interfaces::{Egress, GsoLimit};
 use crate::containment::lock;
-use crate::options::SocketOptions;
+use crate::options::{DatagramPort, SocketOptions};
 use crate::socket::{inet, set_receive_buffer, set_send_buffer};
 use bytes::BytesMut;
 use noq_proto::{EcnCodepoint, FourTuple, Transmit};
@@ -244,6 +244,15 @@ impl QuicSocket {
             }
         }
         Ok(count)
+    }
+}
+
+impl DatagramPort for QuicSocket {
+    fn send_from(&self, from: Option<IpAddr>, to: SocketAddr, datagram: &[u8]) -> io::Result<()> {
+        let src_ip = if self.connected { None } else { from };
+        let whole =
+            noq_udp::Transmit { destination: to, ecn: None, contents: datagram, segment_size: None, src_ip };
+        self.state.try_send(UdpSockRef::from(&self.socket), &whole)
     }
 }
 

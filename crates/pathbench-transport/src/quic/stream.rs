@@ -1,5 +1,6 @@
 //! A bidirectional stream as a connection: blocking calls with a time limit.
 
+use super::datagrams::QuicDatagrams;
 use super::connection::{QuicConnection, StreamSignals, wait};
 use crate::error::{Failure, ReceiveError, SendError};
 use crate::telemetry::ConnectionSnapshot;
@@ -183,6 +184,10 @@ impl QuicStream {
             transport: self.transport,
             reports_paths: self.id.index() == 0,
         }
+    }
+
+    pub(crate) fn datagrams(&self) -> QuicDatagrams {
+        QuicDatagrams::new(&self.connection)
     }
 
     pub(crate) fn path_events(&self) -> Vec<PathEvent> {

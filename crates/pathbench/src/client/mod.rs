@@ -337,6 +337,7 @@ pub(crate) fn asked_parameters(name: &str, parameters: &PatternParameters) -> Ma
         }),
         PatternParameters::Interactive(interactive) => json!(interactive),
         PatternParameters::Responsiveness(response) => json!(response),
+        PatternParameters::Datagrams(datagrams) => json!(datagrams),
     };
     let mut asked = match asked {
         Value::Object(map) => map,

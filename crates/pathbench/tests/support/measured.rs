@@ -1,6 +1,7 @@
 //! A result as read by a test.
 
 use super::Finished;
+use pathbench_record::datagram::DatagramLine;
 use pathbench_record::delivery::DeliveryLine;
 use pathbench_record::direction::Direction;
 use pathbench_record::directory::ResultDirectory;
@@ -19,6 +20,7 @@ pub(crate) struct Measured {
     pub(crate) deliveries: Vec<DeliveryLine>,
     pub(crate) messages: Vec<MessageLine>,
     pub(crate) links: Vec<LinkSample>,
+    pub(crate) datagrams: Vec<DatagramLine>,
 }
 
 impl Measured {
@@ -30,6 +32,7 @@ impl Measured {
         let deliveries = result.lines().unwrap();
         let messages = result.messages().unwrap();
         let links = result.lines().unwrap();
+        let datagrams = result.lines().unwrap();
         for warning in [&samples.warning, &events.warning, &deliveries.warning, &messages.warning] {
             assert_eq!(*warning, None);
         }
@@ -40,6 +43,7 @@ impl Measured {
             deliveries: deliveries.items,
             messages: messages.items,
             links: links.items,
+            datagrams: datagrams.items,
             document: result.document,
         }
     }

@@ -1,6 +1,7 @@
 //! A valid `[run]`: transports, patterns and their parameters.
 
 use pathbench_record::connection::Scheduler;
+use pathbench_record::datagram::DatagramsParameters;
 use pathbench_record::direction::DataDirection;
 use pathbench_record::network::AddressFamily;
 use pathbench_record::pattern::{
@@ -62,6 +63,8 @@ pub enum PatternPlan {
     Interactive(InteractiveParameters),
     /// Probes while the connection is idle and under load.
     Responsiveness(ResponsivenessParameters),
+    /// Packets at a constant rate, without retransmission.
+    Datagrams(DatagramsParameters),
 }
 
 impl PatternPlan {
@@ -77,6 +80,7 @@ impl PatternPlan {
             },
             Self::Interactive(_) => "interactive",
             Self::Responsiveness(_) => "responsiveness",
+            Self::Datagrams(_) => "datagrams",
         }
     }
 
@@ -87,6 +91,7 @@ impl PatternPlan {
             Self::Throughput(throughput) => PatternParameters::Throughput(throughput.into()),
             Self::Interactive(interactive) => PatternParameters::Interactive(interactive.clone()),
             Self::Responsiveness(response) => PatternParameters::Responsiveness(response.clone()),
+            Self::Datagrams(datagrams) => PatternParameters::Datagrams(datagrams.clone()),
         }
     }
 
@@ -97,6 +102,7 @@ impl PatternPlan {
             Self::Throughput(throughput) => throughput.duration,
             Self::Interactive(interactive) => Some(interactive.duration),
             Self::Responsiveness(response) => Some(response.duration()),
+            Self::Datagrams(datagrams) => Some(datagrams.duration),
         }
     }
 }

@@ -22,6 +22,8 @@ const MAX_EVENTS: usize = 1024;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Alone {
     Ping,
+    /// A copy of a datagram, sent at once if the congestion window has space.
+    Copy,
     /// Tail loss probes and the rest of their GSO packet, in segments of the same size.
     Probes,
 }
@@ -216,7 +218,7 @@ impl Arbiter {
         slot.held_back = false;
         if let Some((alone, what)) = alone {
             slot.held_back = alone != id;
-            let may_send = alone == id && (what == Alone::Ping || slot.turn.sent);
+            let may_send = alone == id && (what != Alone::Probes || slot.turn.sent);
             return if may_send { u64::MAX } else { 0 };
         }
         let open = slot.is_open();

@@ -310,7 +310,7 @@ impl Controller for Scheduled {
     /// The real controller's metrics: the pacer must not read a window of 0.
     fn metrics(&self) -> ControllerMetrics {
         let mut metrics = self.inner.metrics();
-        if self.handle.board.sends_small_ping(self.handle.id) {
+        if self.handle.board.sends_alone(self.handle.id) {
             (metrics.congestion_window, metrics.pacing_rate) = (UNPACED_WINDOW_BYTES, None);
         } else if let (None, Some(srtt)) = (metrics.pacing_rate, self.srtt) {
             let initial_window = self.inner.initial_window().max(2 * u64::from(self.mtu));

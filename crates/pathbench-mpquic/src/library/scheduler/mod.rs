@@ -15,6 +15,7 @@
 mod arbiter;
 mod board;
 mod controller;
+mod copies;
 mod delay;
 mod mtu_probe;
 mod pending_frames;

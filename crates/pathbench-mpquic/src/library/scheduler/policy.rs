@@ -120,7 +120,7 @@ pub(super) fn may_send(scheduler: &Scheduler, contenders: &[Contender], index: u
     }
     let mut rivals = contenders.iter().enumerate().filter(|(at, other)| *at != index && other.rank == best);
     match scheduler {
-        Scheduler::LowestRtt | Scheduler::Backup { .. } => {
+        Scheduler::LowestRtt | Scheduler::Backup { .. } | Scheduler::Redundant => {
             let order = |at: usize, path: &Contender| (path.rtt.unwrap_or(Duration::MAX), at);
             let own = order(index, own);
             !rivals.any(|(at, other)| other.available && order(at, other) < own)

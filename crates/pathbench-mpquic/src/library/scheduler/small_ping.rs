@@ -232,7 +232,7 @@ impl Board {
         None
     }
 
-    fn poll_alone(
+    pub(super) fn poll_alone(
         &self,
         connection: &mut Connection,
         path: PathId,
@@ -241,7 +241,7 @@ impl Board {
         buffer: &mut Vec<u8>,
     ) -> Option<Transmit> {
         self.state().begin_alone(path, what, now);
-        let most = if what == Alone::Ping { NonZeroUsize::MIN } else { GROUP };
+        let most = if what == Alone::Probes { GROUP } else { NonZeroUsize::MIN };
         let transmit = connection.poll_transmit(now, most, buffer);
         let mut state = self.state();
         state.alone = None;
@@ -249,8 +249,8 @@ impl Board {
         transmit
     }
 
-    /// Whether the present poll is for a small PING on the path of slot `id`.
-    pub(super) fn sends_small_ping(&self, id: u64) -> bool {
+    /// Whether the present poll is for packets on the path of slot `id` alone, which are not paced.
+    pub(super) fn sends_alone(&self, id: u64) -> bool {
         self.state().alone.is_some_and(|(alone, _)| alone == id)
     }
 }

@@ -393,8 +393,8 @@ impl<'a> RoamRecorder<'a> {
                 counters: counters.filter(|_| is_mptcp).cloned(),
                 carried: carried.clone(),
             };
-            let (AssembledRun { mut record, samples, events, deliveries, messages }, first_due) =
-                evidence.assemble(clocks);
+            let (assembled, first_due) = evidence.assemble(clocks);
+            let AssembledRun { mut record, samples, events, deliveries, messages, datagrams } = assembled;
             record.notes.extend(note);
             if let Some(zero) = first_due {
                 let zero_ms = zero.ms_from(self.begun);
@@ -410,6 +410,7 @@ impl<'a> RoamRecorder<'a> {
             writer.append(&events)?;
             writer.append(&deliveries)?;
             writer.append(&messages)?;
+            writer.append(&datagrams)?;
             self.live.end(&record);
             document.runs.push(record);
         }

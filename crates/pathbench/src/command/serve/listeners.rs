@@ -133,6 +133,7 @@ fn transport_names(transport: Transport) -> &'static [&'static str] {
         Transport::Mptcp => &["tcp", "mptcp"],
         Transport::Quic => &["quic"],
         Transport::Mpquic => &["quic", "mpquic"],
+        Transport::Udp => &["udp"],
     }
 }
 

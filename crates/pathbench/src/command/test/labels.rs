@@ -18,7 +18,8 @@ pub(super) fn labels_of<'a>(
     let mut labels = Vec::new();
     for &transport in transports {
         match paths {
-            [_, _, ..] if !transport.is_multipath() => {
+            // Udp has a flow on each path at once.
+            [_, _, ..] if !transport.is_multipath() && transport != Transport::Udp => {
                 labels.extend(paths.iter().take(MOST_TEST_PATHS).map(|path| label(transport, Some(path))));
             }
             _ => labels.push(label(transport, None)),

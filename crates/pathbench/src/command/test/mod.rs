@@ -79,7 +79,8 @@ fn measure(
         take_seed(session, found);
     }
     let stop = Arc::clone(&session.stop);
-    let reached = session.reach(client, &plan.choice, servers, "The suite against")?;
+    let mut reached = session.reach(client, &plan.choice_to_reach(), servers, "The suite against")?;
+    reached.notes.extend(plan.settle_endpoints(&mut reached.endpoints));
     let paths = match reached.endpoints.values().next() {
         Some(&address) => client.paths_to(address).map_err(Failure::failed)?,
         None => Vec::new(),

@@ -1,12 +1,13 @@
 //! The arguments of `test`, and the resulting suite.
 
 use crate::arguments::{
-    OutputArguments, TestServerArguments, TransportChoice, scheduler_parser, transport_parser,
+    OutputArguments, TestServerArguments, TransportChoice, all_transports_parser, scheduler_parser,
 };
 use crate::study::StudyArgs;
 use clap::{ArgAction, Args, ValueEnum};
 use pathbench_agent::submit::SubmitOptions;
 use pathbench_record::connection::Scheduler;
+use pathbench_record::datagram::DatagramsParameters;
 use pathbench_record::direction::DataDirection;
 use pathbench_record::pattern::{
     Amount, BulkParameters, InteractiveParameters, PatternParameters, PingParameters, ThroughputParameters,
@@ -14,7 +15,10 @@ use pathbench_record::pattern::{
 use pathbench_record::response::ResponsivenessParameters;
 use pathbench_record::transport::Transport;
 use pathbench_record::units::{Size, Span};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 /// Pings of one run: enough that one slow answer does not change the median.
@@ -53,13 +57,14 @@ pub(crate) struct TestArgs {
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct TrafficArgs {
-    /// Transports [default: all that work]
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = transport_parser())]
+    /// Transports; udp only with the pattern datagrams, which needs udp, quic or mpquic [default: all that work]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = all_transports_parser())]
     pub(super) transports: Vec<Transport>,
     /// An answer in about a minute: throughput in both directions, once, 4 s each; other options change its parts
     #[arg(long)]
     pub(super) quick: bool,
-    /// Patterns; throughput stands for throughput-upload and throughput-download [default: all except responsiveness]
+    /// Patterns; throughput stands for throughput-upload and throughput-download; datagrams runs alone [default: all but
+    /// responsiveness and datagrams]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_enum)]
     pub(super) patterns: Vec<PatternName>,
     /// Runs of each pattern on each transport [default: 3; with --quick 1; with --until-ci at most 100]
@@ -75,6 +80,12 @@ pub(crate) struct TrafficArgs {
     /// Size of the bulk download
     #[arg(long, value_name = "SIZE", default_value = "10MB")]
     pub(super) bulk_bytes: Size,
+    /// Pattern datagrams: voice (50 packets of 160 bytes a second), video (60 frames of 20 kB a second) or RATExBYTES
+    #[arg(long, value_name = "KIND", default_value = "voice")]
+    pub(super) datagrams: DatagramKindArgument,
+    /// Pattern datagrams: a datagram that arrives later than this after it was sent is late
+    #[arg(long, value_name = "TIME", default_value = "150ms")]
+    pub(super) deadline: Span,
     /// mpquic: the scheduler, which decides on which path data is sent
     #[arg(long, value_name = "NAME", default_value = "lowest-rtt", value_parser = scheduler_parser())]
     pub(super) scheduler: Scheduler,
@@ -104,6 +115,34 @@ pub(super) enum PatternName {
     Throughput,
     Interactive,
     Responsiveness,
+    Datagrams,
+}
+
+/// Frames per second and bytes of a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct DatagramKindArgument {
+    frames_per_second: u32,
+    frame_bytes: u32,
+}
+
+impl FromStr for DatagramKindArgument {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let of = |preset: DatagramsParameters| Self {
+            frames_per_second: preset.frames_per_second,
+            frame_bytes: preset.frame_bytes,
+        };
+        match text {
+            "voice" => return Ok(of(DatagramsParameters::voice())),
+            "video" => return Ok(of(DatagramsParameters::video())),
+            _ => {}
+        }
+        let numbers = text.split_once('x').and_then(|(rate, bytes)| {
+            Some(Self { frames_per_second: rate.parse().ok()?, frame_bytes: bytes.parse().ok()? })
+        });
+        numbers.ok_or_else(|| "give voice, video or RATExBYTES, 100x300 for example".to_owned())
+    }
 }
 
 /// A pattern of the suite with its name in results.
@@ -136,6 +175,7 @@ impl SuitePattern {
             }
             // A few kilobytes per second.
             PatternParameters::Ping(_) | PatternParameters::Interactive(_) => (Duration::ZERO, 0),
+            PatternParameters::Datagrams(datagrams) => (Duration::ZERO, datagrams.bytes()),
         }
     }
 
@@ -158,7 +198,10 @@ impl SuitePlan {
     /// Returns the plan, or all mistakes in the arguments, each with its remedy.
     pub(super) fn new(args: &TrafficArgs, tls: bool, study: &StudyArgs) -> Result<Self, Vec<String>> {
         let patterns = patterns(args);
-        let choice = TransportChoice::new(&args.transports, &Transport::ALL);
+        let has_datagrams = args.patterns.contains(&PatternName::Datagrams);
+        let datagrams = [Transport::Udp, Transport::Quic, Transport::Mpquic];
+        let usual: &[Transport] = if has_datagrams { &datagrams } else { &Transport::ALL };
+        let choice = TransportChoice::new(&args.transports, usual);
         let usual = if args.quick { 1 } else { REPETITIONS };
         let repeat = args.repeat.or_else(|| study.most_repetitions()).unwrap_or(usual);
         let mut mistakes: Vec<String> = patterns
@@ -168,6 +211,13 @@ impl SuitePlan {
             .collect();
         mistakes.extend(check_options(args, tls, &patterns, &choice).err());
         mistakes.extend(study.validate("this suite", repeat).err());
+        if has_datagrams && patterns.len() > 1 {
+            mistakes.push("--patterns: datagrams runs alone, because tcp and mptcp cannot carry it".to_owned());
+        }
+        let misfit = |pattern: &SuitePattern| {
+            args.transports.iter().find_map(|transport| pattern.parameters.misfit(*transport))
+        };
+        mistakes.extend(patterns.iter().find_map(misfit).map(|problem| format!("--transports: {problem}")));
         if study.shard.is_some() && args.seed.is_none() {
             mistakes
                 .push("--shard: all shards have the order of one seed; give each the same --seed".to_owned());
@@ -177,6 +227,39 @@ impl SuitePlan {
         }
         let (warm_up, scheduler) = (study.warm_up.unwrap_or(0), args.scheduler.clone());
         Ok(Self { patterns, choice, repeat, warm_up, scheduler })
+    }
+
+    /// The transports to try at the server: udp needs a tcp connection for control, and QUIC's UDP port.
+    pub(super) fn choice_to_reach(&self) -> TransportChoice {
+        let mut choice = self.choice.clone();
+        if choice.transports.contains(&Transport::Udp) {
+            choice.transports.retain(|transport| *transport != Transport::Udp);
+            for needed in [Transport::Tcp, Transport::Quic] {
+                if !choice.transports.contains(&needed) {
+                    choice.transports.push(needed);
+                }
+            }
+        }
+        choice
+    }
+
+    /// Keeps the endpoints of the chosen transports, and adds that of udp; why udp is missing.
+    pub(super) fn settle_endpoints(&self, endpoints: &mut BTreeMap<Transport, SocketAddr>) -> Option<String> {
+        let udp = endpoints.get(&Transport::Tcp).copied();
+        let is_served = udp.is_some() && udp == endpoints.get(&Transport::Quic).copied();
+        endpoints.retain(|transport, _| self.choice.transports.contains(transport));
+        if !self.choice.transports.contains(&Transport::Udp) {
+            return None;
+        }
+        match udp.filter(|_| is_served) {
+            Some(address) => {
+                endpoints.insert(Transport::Udp, address);
+                None
+            }
+            None => Some(
+                "udp does not work: the server must serve tcp and QUIC at the same port number of one address".to_owned(),
+            ),
+        }
     }
 }
 
@@ -226,6 +309,13 @@ fn patterns(args: &TrafficArgs) -> Vec<SuitePattern> {
     let bulk = BulkParameters { bytes: args.bulk_bytes.0, ..BulkParameters::default() };
     let interactive = InteractiveParameters { duration, ..InteractiveParameters::default() };
     let response = ResponsivenessParameters::default();
+    let datagrams = DatagramsParameters {
+        frames_per_second: args.datagrams.frames_per_second,
+        frame_bytes: args.datagrams.frame_bytes,
+        deadline: args.deadline.0,
+        duration,
+        ..DatagramsParameters::default()
+    };
     let all = [
         (PatternName::Ping, "ping", PatternParameters::Ping(ping)),
         (PatternName::Bulk, "bulk", PatternParameters::Bulk(bulk)),
@@ -233,11 +323,13 @@ fn patterns(args: &TrafficArgs) -> Vec<SuitePattern> {
         (PatternName::ThroughputDownload, "throughput-download", throughput(DataDirection::Download)),
         (PatternName::Interactive, "interactive", PatternParameters::Interactive(interactive)),
         (PatternName::Responsiveness, "responsiveness", PatternParameters::Responsiveness(response)),
+        (PatternName::Datagrams, "datagrams", PatternParameters::Datagrams(datagrams)),
     ];
     let wanted = |pattern: PatternName| {
         let both = matches!(pattern, PatternName::ThroughputUpload | PatternName::ThroughputDownload);
-        // Half a minute of load is not part of the suite.
-        let is_default = pattern != PatternName::Responsiveness && (both || !args.quick);
+        // Half a minute of load is not part of the suite, and tcp cannot carry datagrams.
+        let is_default = !matches!(pattern, PatternName::Responsiveness | PatternName::Datagrams)
+            && (both || !args.quick);
         (args.patterns.is_empty() && is_default)
             || args.patterns.contains(&pattern)
             || (both && args.patterns.contains(&PatternName::Throughput))

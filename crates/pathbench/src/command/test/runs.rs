@@ -449,5 +449,6 @@ fn write(writer: &mut ResultWriter, run: &AssembledRun) -> Result<(), WriteError
     writer.append(&run.events)?;
     writer.append(&run.deliveries)?;
     writer.append(&run.messages)?;
+    writer.append(&run.datagrams)?;
     writer.append_run(&run.record)
 }

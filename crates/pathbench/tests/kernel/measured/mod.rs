@@ -3,6 +3,7 @@
 mod egress;
 mod lab_broken;
 mod lab_buckets;
+mod lab_datagrams;
 mod lab_diagnosis;
 mod lab_emulated;
 mod lab_limits;

@@ -1,0 +1,151 @@
+//! The flows of a server's tests: which addresses belong to which test, and the datagrams from and to them.
+//!
+//! An address becomes a path of a test with a cookie, which proves it, and with the test's id, which only the client of
+//! an admitted test has. It receives datagrams only while it proves itself again and again.
+
+use super::message::{DatagramKind, DatagramMessage};
+use crate::flow::FlowReceiver;
+use crate::pacer::Pacers;
+use pathbench_record::end::TestId;
+use pathbench_record::time::Timestamp;
+use pathbench_transport::{DatagramPort, lock};
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// A path gets datagrams for this long after its last datagram with a cookie; its client sends one every second.
+const LONGEST_SILENCE: Duration = Duration::from_secs(30);
+/// Datagrams beyond this much of the rate limit are dropped.
+pub(crate) const LONGEST_DEBT: Duration = Duration::from_millis(100);
+
+#[derive(Debug, Default)]
+pub(crate) struct FlowTable(Mutex<Tables>);
+
+#[derive(Debug, Default)]
+struct Tables {
+    tests: HashMap<TestId, Arc<ServerFlow>>,
+    sessions: HashMap<u64, (Arc<ServerFlow>, u32)>,
+}
+
+/// The flows of one test.
+#[derive(Debug)]
+pub(crate) struct ServerFlow {
+    paths: Mutex<Vec<Option<JoinedPath>>>,
+    /// Absent if the client sends nothing.
+    receiver: Option<Arc<Mutex<FlowReceiver>>>,
+    pacers: Option<Arc<Pacers>>,
+}
+
+#[derive(Debug)]
+struct JoinedPath {
+    session: u64,
+    address: SocketAddr,
+    local: Option<IpAddr>,
+    port: Arc<dyn DatagramPort>,
+    proved: Timestamp,
+}
+
+/// A test's entry in the table, removed with its drop.
+#[derive(Debug)]
+pub(crate) struct FlowSlot {
+    table: Arc<FlowTable>,
+    test: TestId,
+    pub(crate) flow: Arc<ServerFlow>,
+}
+
+impl Drop for FlowSlot {
+    fn drop(&mut self) {
+        let mut tables = lock(&self.table.0);
+        tables.tests.remove(&self.test);
+        tables.sessions.retain(|_, (flow, _)| !Arc::ptr_eq(flow, &self.flow));
+    }
+}
+
+/// The sender of a datagram, and the port at which it arrived.
+#[derive(Clone, Copy)]
+pub(super) struct Origin<'a> {
+    pub(super) from: SocketAddr,
+    pub(super) local: Option<IpAddr>,
+    pub(super) port: &'a Arc<dyn DatagramPort>,
+}
+
+impl FlowTable {
+    /// Admits the paths of a test, up to `paths`.
+    pub(crate) fn open(
+        self: &Arc<Self>,
+        test: TestId,
+        paths: u32,
+        receiver: Option<Arc<Mutex<FlowReceiver>>>,
+        pacers: Option<Arc<Pacers>>,
+    ) -> FlowSlot {
+        let paths = Mutex::new((0..paths).map(|_| None).collect());
+        let flow = Arc::new(ServerFlow { paths, receiver, pacers });
+        lock(&self.0).tests.insert(test, Arc::clone(&flow));
+        FlowSlot { table: Arc::clone(self), test, flow }
+    }
+
+    /// Adds the address, which has returned its cookie, to the test that the message names; the answer to it.
+    pub(super) fn join(
+        &self,
+        now: Timestamp,
+        origin: Origin<'_>,
+        message: &DatagramMessage,
+    ) -> Option<DatagramMessage> {
+        let test: TestId = message.text.parse().ok()?;
+        let mut tables = lock(&self.0);
+        let flow = Arc::clone(tables.tests.get(&test)?);
+        let index = u32::try_from(message.value).ok()?;
+        let session = message.session;
+        let is_foreign = |(other, path): &(Arc<ServerFlow>, u32)| !Arc::ptr_eq(other, &flow) || *path != index;
+        if tables.sessions.get(&session).is_some_and(is_foreign) {
+            return None;
+        }
+        let mut paths = lock(&flow.paths);
+        let path = paths.get_mut(index as usize)?;
+        if let Some(old) = path.as_ref().filter(|old| old.session != session) {
+            tables.sessions.remove(&old.session);
+        }
+        let Origin { from: address, local, port } = origin;
+        *path = Some(JoinedPath { session, address, local, port: Arc::clone(port), proved: now });
+        drop(paths);
+        tables.sessions.insert(session, (flow, index));
+        Some(DatagramMessage { kind: DatagramKind::FlowJoined, text: String::new(), ..message.clone() })
+    }
+
+    /// Logs a datagram of `length` bytes from an address that has returned its cookie.
+    pub(super) fn receive(&self, now: Timestamp, message: &DatagramMessage, length: usize) {
+        let found = lock(&self.0).sessions.get(&message.session).map(|(flow, path)| (Arc::clone(flow), *path));
+        let Some((flow, path)) = found else { return };
+        if let Some(Some(path)) = lock(&flow.paths).get_mut(path as usize) {
+            path.proved = now;
+        }
+        let Some(receiver) = &flow.receiver else { return };
+        let is_permitted =
+            flow.pacers.as_ref().is_none_or(|pacers| pacers.received.charge_within(now, length, LONGEST_DEBT));
+        let mut receiver = lock(receiver);
+        if is_permitted {
+            receiver.receive(now, path, message.sequence, length);
+        } else {
+            receiver.omit();
+        }
+    }
+}
+
+impl ServerFlow {
+    /// Sends a datagram on a path; whether it left.
+    pub(crate) fn send(&self, now: Timestamp, path: u32, sequence: u32, datagram: &mut [u8]) -> bool {
+        let target = {
+            let paths = lock(&self.paths);
+            let Some(Some(path)) = paths.get(path as usize) else { return false };
+            if now.duration_since(path.proved) > LONGEST_SILENCE {
+                return false;
+            }
+            DatagramMessage::stamp(datagram, sequence, now.as_nanos());
+            DatagramMessage::set_session(datagram, path.session);
+            (path.local, path.address, Arc::clone(&path.port))
+        };
+        let (local, address, port) = target;
+        port.send_from(local, address, datagram).is_ok()
+    }
+}
