@@ -179,7 +179,7 @@ enum Name {
     Datagrams,
 }
 
-const NAMES: [(&str, Name); 8] = [
+const NAMES: [(&str, Name); 9] = [
     ("throughput", Name::Throughput(None)),
     ("ping", Name::Ping),
     ("bulk", Name::Bulk),

@@ -69,7 +69,7 @@ impl TestStream {
         match &self.work {
             Work::Interactive(core) => lock(core).stop(now),
             Work::Ping(core) => lock(core).stop(),
-            Work::Transfer { .. } | Work::Load(_) | Work::Respond(_) => {}
+            Work::Transfer { .. } | Work::Load(_) | Work::Respond(_) | Work::Datagrams(_) => {}
         }
     }
 
