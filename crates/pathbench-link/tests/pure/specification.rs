@@ -271,6 +271,20 @@ fn each_value_sets_its_field_and_its_key_with_a_unit() {
             LinkChange { jitter_distribution: Some(JitterDistribution::Exponential), ..only() },
             json!({ "jitter_distribution": "exponential" }),
         ),
+    ] {
+        assert_eq!(given(&[(key, value)]), (change, json), "{key}");
+    }
+    let rates = steps(vec![(ms(0), 40), (ms(10), 30)], ScheduleEnd::Hold);
+    let (change, json) = given(&[("rate_steps", Value::RateSteps(Arc::clone(&rates)))]);
+    assert_eq!(change.rate, Some(RateModel::Steps(rates)));
+    let steps = json!([{ "at_ms": 0.0, "rate_bps": 40 }, { "at_ms": 10.0, "rate_bps": 30 }]);
+    assert_eq!(json, json!({ "rate_steps": steps }));
+}
+
+#[test]
+fn values_of_buckets_fair_queues_and_netem_set_their_fields() {
+    let only = LinkChange::default;
+    for (key, value, change, json) in [
         (
             "queue_discipline",
             Value::Choice("fq_codel"),
@@ -310,11 +324,6 @@ fn each_value_sets_its_field_and_its_key_with_a_unit() {
     ] {
         assert_eq!(given(&[(key, value)]), (change, json), "{key}");
     }
-    let rates = steps(vec![(ms(0), 40), (ms(10), 30)], ScheduleEnd::Hold);
-    let (change, json) = given(&[("rate_steps", Value::RateSteps(Arc::clone(&rates)))]);
-    assert_eq!(change.rate, Some(RateModel::Steps(rates)));
-    let steps = json!([{ "at_ms": 0.0, "rate_bps": 40 }, { "at_ms": 10.0, "rate_bps": 30 }]);
-    assert_eq!(json, json!({ "rate_steps": steps }));
 }
 
 /// The keys of the table `key` in their order.

@@ -83,18 +83,18 @@ fn a_change_of_the_burst_keeps_the_tokens_that_fit() {
 struct Tokens {
     rate_bps: u128,
     depth: u128,
-    tokens: u128,
+    level: u128,
     at_ns: u128,
 }
 
 impl Tokens {
     fn new(rate_bps: u64, burst_bytes: u64) -> Self {
         let depth = u128::from(burst_bytes) * 8_000_000_000;
-        Self { rate_bps: rate_bps.into(), depth, tokens: depth, at_ns: 0 }
+        Self { rate_bps: rate_bps.into(), depth, level: depth, at_ns: 0 }
     }
 
     fn fill(&mut self, to_ns: u128) {
-        self.tokens = (self.tokens + (to_ns - self.at_ns) * self.rate_bps).min(self.depth);
+        self.level = (self.level + (to_ns - self.at_ns) * self.rate_bps).min(self.depth);
         self.at_ns = to_ns;
     }
 }
@@ -125,11 +125,11 @@ proptest! {
             pipe.offer(at(Duration::from_nanos(now)), packet(*ip_bytes));
             let size = u128::from(ip_bytes + 14) * 8_000_000_000;
             bucket.fill(bucket.at_ns.max(now.into()));
-            let missing = size.saturating_sub(bucket.tokens);
+            let missing = size.saturating_sub(bucket.level);
             let wait_ns = missing.div_ceil(bucket.rate_bps);
-            bucket.tokens += wait_ns * bucket.rate_bps;
+            bucket.level += wait_ns * bucket.rate_bps;
             bucket.at_ns += wait_ns;
-            bucket.tokens -= size;
+            bucket.level -= size;
             expected.push(bucket.at_ns as u64);
         }
         let mut left = Vec::new();
@@ -155,9 +155,9 @@ proptest! {
             pipe.offer(at(Duration::from_nanos(now)), packet(*ip_bytes));
             bucket.fill(now.into());
             let size = u128::from(ip_bytes + 14) * 8_000_000_000;
-            let passes = bucket.tokens >= size;
+            let passes = bucket.level >= size;
             if passes {
-                bucket.tokens -= size;
+                bucket.level -= size;
             }
             expected.push(passes);
         }
