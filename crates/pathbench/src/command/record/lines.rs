@@ -132,7 +132,10 @@ impl LineRecorder<'_> {
         let (clock, end) = (&self.client.clock, AtomicBool::new(false));
         thread::scope(|scope| {
             scope.spawn(|| {
-                while !is_over(clock.now()) && !self.stop.load(Ordering::Relaxed) && !end.load(Ordering::Relaxed) {
+                while !is_over(clock.now())
+                    && !self.stop.load(Ordering::Relaxed)
+                    && !end.load(Ordering::Relaxed)
+                {
                     clock.sleep_until(clock.now() + TICK);
                 }
                 end.store(true, Ordering::Release);
@@ -152,7 +155,8 @@ impl LineRecorder<'_> {
     fn line(&self, path: &ClientPath, idle: Estimate<IdleEstimate>) -> LineEstimate {
         let server = self.reached.udp_address();
         let family = server.map_or(AddressFamily::Ipv4, |server| AddressFamily::from_address(server.ip()));
-        let mtu_bytes = server.map_or_else(|| Err("no transport works".to_owned()), |server| self.mtu(path, server));
+        let mtu_bytes =
+            server.map_or_else(|| Err("no transport works".to_owned()), |server| self.mtu(path, server));
         let segments = mtu_bytes.as_ref().ok().copied().or(path.mtu_bytes).unwrap_or(1500);
         let direction = |direction| self.direction(path, direction, &idle, segments, family);
         let (upload, download) = (direction(Direction::Upload), direction(Direction::Download));
@@ -201,9 +205,8 @@ impl LineRecorder<'_> {
         };
         let over = AtomicBool::new(false);
         let (goodput, probes) = thread::scope(|scope| {
-            let probes = scope.spawn(|| {
-                self.probe(std::slice::from_ref(path), &|_| over.load(Ordering::Relaxed))
-            });
+            let probes =
+                scope.spawn(|| self.probe(std::slice::from_ref(path), &|_| over.load(Ordering::Relaxed)));
             let goodput = self.load(path, direction);
             over.store(true, Ordering::Relaxed);
             (goodput, probes.join().unwrap_or_else(|_| Err("the probes failed".to_owned())))
@@ -220,7 +223,11 @@ impl LineRecorder<'_> {
             (Err(reason), _) => Err(reason.clone()),
             (_, Err(reason)) => Err(reason),
         };
-        self.progress.line(format_args!("{} {}: {goodput_mbps:.2} Mbit/s of TCP alone", path.name, direction.name()));
+        self.progress.line(format_args!(
+            "{} {}: {goodput_mbps:.2} Mbit/s of TCP alone",
+            path.name,
+            direction.name()
+        ));
         DirectionEstimate { rate, queue, loss: None, congestion }
     }
 
@@ -251,7 +258,8 @@ impl LineRecorder<'_> {
             return Err(error.to_string());
         }
         let network = HostNetwork::read().map_err(|error| error.to_string())?;
-        let setting = self.client.run_setting(&self.reached.server, name, &parameters, target.paths, &network);
+        let setting =
+            self.client.run_setting(&self.reached.server, name, &parameters, target.paths, &network);
         let label = TransportLabel { transport: Transport::Tcp, path: Some(path.name.clone()) };
         let evidence = TestEvidence {
             id: format!("record-{}-{}", path.name, direction.name()),
