@@ -15,8 +15,8 @@ fn probes(rtts_ms: impl IntoIterator<Item = Option<f64>>) -> Vec<LineProbe> {
 /// Quantiles of an exponential distribution, in an order without a trend.
 fn exponential(count: usize, mean_ms: f64) -> impl Iterator<Item = f64> {
     (0..count).map(move |index| {
-        let place = (index * 7_919 % count) as f64 + 0.5;
-        -mean_ms * (1.0 - place / count as f64).ln()
+        let rank = (index * 7_919 % count) as f64 + 0.5;
+        -mean_ms * (1.0 - rank / count as f64).ln()
     })
 }
 

@@ -46,7 +46,7 @@ fn validated<W, V>(
     written.into_iter().enumerate().map(valid).collect()
 }
 
-/// Where the key stands in the text.
+/// The positions of the key in the text.
 fn positions<'a>(bytes: &'a [u8], key: &str) -> impl Iterator<Item = usize> + 'a {
     let quoted = format!("\"{key}\"").into_bytes();
     (0..bytes.len()).filter(move |&at| bytes[at..].starts_with(&quoted))

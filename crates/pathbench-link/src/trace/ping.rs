@@ -14,7 +14,7 @@ const MAX_PROBES: u64 = 4_000_000;
 /// `icmp_seq` has 16 bits.
 const SEQUENCES: u64 = 1 << 16;
 
-/// Where the times of the probes come from.
+/// The source of the times of the probes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PingClock {
     /// The times of `ping -D`.

@@ -5,7 +5,7 @@ use crate::client::{Clocks, ServerTarget, TestClient, TestEvidence, busy_wait, s
 use crate::progress::ProgressDisplay;
 use pathbench_analysis::assembly::ClientPath;
 use pathbench_analysis::line::{
-    DirectionEstimate, Estimate, IdleEstimate, LineEstimate, LineProbe, QueueEstimate, RateEstimate,
+    DirectionEstimate, IdleEstimate, LineEstimate, LineProbe, MeasuredValue, QueueEstimate, RateEstimate,
 };
 use pathbench_host::paths::HostNetwork;
 use pathbench_lab::scenario::{RecordedLine, RecordedLines, RecordedTraffic};
@@ -89,7 +89,7 @@ impl LineRecorder<'_> {
     }
 
     /// The idle paths, in parallel.
-    fn idle(&self) -> Vec<Estimate<IdleEstimate>> {
+    fn idle(&self) -> Vec<MeasuredValue<IdleEstimate>> {
         let end = self.client.clock.now() + IDLE;
         let probes = self.probe(self.paths, &|now| now >= end);
         let estimate = |probes: Vec<LineProbe>| {
@@ -152,7 +152,7 @@ impl LineRecorder<'_> {
         Ok(probes)
     }
 
-    fn line(&self, path: &ClientPath, idle: Estimate<IdleEstimate>) -> LineEstimate {
+    fn line(&self, path: &ClientPath, idle: MeasuredValue<IdleEstimate>) -> LineEstimate {
         let server = self.reached.udp_address();
         let family = server.map_or(AddressFamily::Ipv4, |server| AddressFamily::from_address(server.ip()));
         let mtu_bytes =
@@ -171,7 +171,7 @@ impl LineRecorder<'_> {
         }
     }
 
-    fn mtu(&self, path: &ClientPath, server: SocketAddr) -> Estimate<u32> {
+    fn mtu(&self, path: &ClientPath, server: SocketAddr) -> MeasuredValue<u32> {
         let plan = MtuPlan {
             server,
             token: self.client.arguments.server.token.clone(),
@@ -193,7 +193,7 @@ impl LineRecorder<'_> {
         &self,
         path: &ClientPath,
         direction: Direction,
-        idle: &Estimate<IdleEstimate>,
+        idle: &MeasuredValue<IdleEstimate>,
         mtu_bytes: u32,
         family: AddressFamily,
     ) -> DirectionEstimate {
@@ -232,7 +232,7 @@ impl LineRecorder<'_> {
     }
 
     /// Goodput of TCP alone in Mbit/s, and the sender's congestion control.
-    fn load(&self, path: &ClientPath, direction: Direction) -> Estimate<(f64, Option<String>)> {
+    fn load(&self, path: &ClientPath, direction: Direction) -> MeasuredValue<(f64, Option<String>)> {
         let endpoints = &self.reached.endpoints;
         let address = endpoints.get(&Transport::Tcp).or_else(|| endpoints.get(&Transport::Mptcp));
         let address = *address.ok_or("tcp does not reach the server, or --transports leaves it out")?;
@@ -280,7 +280,7 @@ impl LineRecorder<'_> {
     }
 
     /// Runs a test with the first of [`FILLING`] that this host permits.
-    fn run_filling(&self, target: &ServerTarget, parameters: &PatternParameters) -> Estimate<ClientOutcome> {
+    fn run_filling(&self, target: &ServerTarget, parameters: &PatternParameters) -> MeasuredValue<ClientOutcome> {
         for congestion in FILLING {
             let outcome = self.run(target, parameters, Some(congestion))?;
             if !matches!(outcome.error, Some(ClientError::Incapable { .. })) {
@@ -296,7 +296,7 @@ impl LineRecorder<'_> {
         target: &ServerTarget,
         parameters: &PatternParameters,
         congestion: Option<&str>,
-    ) -> Estimate<ClientOutcome> {
+    ) -> MeasuredValue<ClientOutcome> {
         let clock = &self.client.clock;
         for attempt in 1.. {
             let mut plan = self.client.plan(Transport::Tcp, target, parameters.clone());
