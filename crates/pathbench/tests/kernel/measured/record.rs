@@ -4,7 +4,6 @@ use crate::support::measured::Measured;
 use crate::support::standing::{Lab, SERVER, Server};
 use crate::support::{Finished, binary, finish};
 use pathbench_record::document::{DirectionFigures, LinkRecord};
-use pathbench_record::units::QueueLimit;
 
 /// Two of the presets. The server's default, which the machine chooses, may be a congestion control that fills no queue.
 const LINES: &str = "description = \"dsl and lte\"\n\
@@ -28,12 +27,7 @@ fn links(lab: &Lab, file: &str, options: &[&str]) -> (Measured, Vec<LinkRecord>)
 }
 
 fn queue_ms(figures: &DirectionFigures) -> f64 {
-    let queue = figures.queue.as_deref().unwrap_or_else(|| panic!("{figures:?}"));
-    match queue.parse::<QueueLimit>().unwrap() {
-        QueueLimit::Time(time) => time.as_secs_f64() * 1e3,
-        QueueLimit::Bytes(bytes) => bytes as f64 * 8e3 / figures.rate_bps.unwrap() as f64,
-        QueueLimit::Packets(packets) => panic!("{packets} packets"),
-    }
+    figures.queue_bytes.unwrap() as f64 * 8e3 / figures.rate_bps.unwrap() as f64
 }
 
 #[test]
