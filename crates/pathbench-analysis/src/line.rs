@@ -167,13 +167,13 @@ impl RateEstimate {
 }
 
 /// A value, or why there is none.
-pub type Estimate<T> = Result<T, String>;
+pub type MeasuredValue<T> = Result<T, String>;
 
 /// One direction of a line.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DirectionEstimate {
-    pub rate: Estimate<RateEstimate>,
-    pub queue: Estimate<QueueEstimate>,
+    pub rate: MeasuredValue<RateEstimate>,
+    pub queue: MeasuredValue<QueueEstimate>,
     /// From datagrams of this direction; else the loss of the idle round trips counts.
     pub loss: Option<LossEstimate>,
     /// Congestion control of the sender of the load.
@@ -186,8 +186,8 @@ pub struct LineEstimate {
     /// Name of the path.
     pub name: String,
     pub is_backup: bool,
-    pub idle: Estimate<IdleEstimate>,
-    pub mtu_bytes: Estimate<u32>,
+    pub idle: MeasuredValue<IdleEstimate>,
+    pub mtu_bytes: MeasuredValue<u32>,
     pub upload: DirectionEstimate,
     pub download: DirectionEstimate,
     /// Bytes of a probe's frame.

@@ -1,7 +1,8 @@
 //! Estimates of lines from synthetic probes and transfers.
 
 use pathbench_analysis::line::{
-    DirectionEstimate, IdleEstimate, LineEstimate, LineProbe, LossBasis, LossEstimate, QueueEstimate, RateEstimate,
+    DirectionEstimate, IdleEstimate, LineEstimate, LineProbe, LossBasis, LossEstimate, QueueEstimate,
+    RateEstimate,
 };
 use pathbench_record::direction::Direction;
 use pathbench_record::network::AddressFamily;
@@ -14,14 +15,15 @@ fn probes(rtts_ms: impl IntoIterator<Item = Option<f64>>) -> Vec<LineProbe> {
 /// Quantiles of an exponential distribution, in an order without a trend.
 fn exponential(count: usize, mean_ms: f64) -> impl Iterator<Item = f64> {
     (0..count).map(move |index| {
-        let place = (index * 7_919 % count) as f64 + 0.5;
-        -mean_ms * (1.0 - place / count as f64).ln()
+        let rank = (index * 7_919 % count) as f64 + 0.5;
+        -mean_ms * (1.0 - rank / count as f64).ln()
     })
 }
 
 #[test]
 fn an_idle_path_has_the_smallest_round_trip_and_half_of_the_mean_above_it() {
-    let idle = IdleEstimate::from_probes(&probes(exponential(500, 8.0).map(|above| Some(50.0 + above)))).unwrap();
+    let idle =
+        IdleEstimate::from_probes(&probes(exponential(500, 8.0).map(|above| Some(50.0 + above)))).unwrap();
     assert!((idle.base_rtt_ms - 50.0).abs() < 0.1, "{idle:?}");
     assert!((idle.jitter_ms - 4.0).abs() < 0.2, "8 ms of both directions: {idle:?}");
     assert_eq!((idle.probes, idle.loss.lost), (500, 0));
@@ -76,8 +78,14 @@ fn the_rate_counts_whole_frames() {
 
 #[test]
 fn the_delay_is_half_a_round_trip_without_the_transmission_of_the_probe() {
-    let rate = |mbps| Ok(RateEstimate::from_goodput(mbps * 1_448.0 / 1_514.0, 1_500, AddressFamily::Ipv4).unwrap());
-    let direction = |mbps| DirectionEstimate { rate: rate(mbps), queue: Err("none".to_owned()), loss: None, congestion: None };
+    let rate =
+        |mbps| Ok(RateEstimate::from_goodput(mbps * 1_448.0 / 1_514.0, 1_500, AddressFamily::Ipv4).unwrap());
+    let direction = |mbps| DirectionEstimate {
+        rate: rate(mbps),
+        queue: Err("none".to_owned()),
+        loss: None,
+        congestion: None,
+    };
     let own = LossEstimate::from_counts(10_000, 100, LossBasis::Datagrams);
     let mut line = LineEstimate {
         name: "dsl".to_owned(),
@@ -92,7 +100,9 @@ fn the_delay_is_half_a_round_trip_without_the_transmission_of_the_probe() {
     assert!((line.transmission_ms() - 1.616).abs() < 0.001);
     assert!((line.delay_ms().unwrap() - 12.012).abs() < 0.001);
     assert_eq!(line.loss(Direction::Upload), own);
-    for (congestion, fills) in [(None, true), (Some("reno"), true), (Some("cubic"), true), (Some("bbr"), false)] {
+    for (congestion, fills) in
+        [(None, true), (Some("reno"), true), (Some("cubic"), true), (Some("bbr"), false)]
+    {
         line.upload.congestion = congestion.map(str::to_owned);
         assert_eq!(line.upload.fills_queues(), fills, "{congestion:?}");
     }

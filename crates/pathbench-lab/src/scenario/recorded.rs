@@ -50,7 +50,10 @@ pub fn recorded_scenario(recorded: &RecordedLines) -> String {
     let mut text = Text::default();
     let measured = single_line(&recorded.measured);
     let server = single_line(&recorded.server);
-    text.line(&format!("# Lines from this host to {server}, measured by `pathbench {} --record` at {measured}.", recorded.command));
+    text.line(&format!(
+        "# Lines from this host to {server}, measured by `pathbench {} --record` at {measured}.",
+        recorded.command
+    ));
     for line in recorded.method.lines() {
         text.line(&format!("# {}", single_line(line)));
     }
@@ -126,7 +129,11 @@ impl Text {
         }
         match &estimate.mtu_bytes {
             Ok(mtu_bytes) if (MTUS_BYTES[0]..=MTUS_BYTES[1]).contains(mtu_bytes) => {
-                self.value("mtu", &mtu_bytes.to_string(), "mtu: largest packet that passed, the smaller of both directions");
+                self.value(
+                    "mtu",
+                    &mtu_bytes.to_string(),
+                    "mtu: largest packet that passed, the smaller of both directions",
+                );
             }
             Ok(mtu_bytes) => self.absent("mtu", &format!("{mtu_bytes} bytes is no MTU of a scenario")),
             Err(reason) => self.absent("mtu", reason),
@@ -134,8 +141,12 @@ impl Text {
         let has = |key: &str| line.traces.iter().any(|(known, _)| *known == key);
         for (key, file) in &line.traces {
             let measurement = match *key {
-                "delay_trace" => "delay_trace: half of the round trip of each probe; a lost probe leaves the delay as it was",
-                _ => "loss_trace: lost probes in windows of at least 10; a loss p of round trips is 1 - sqrt(1 - p) in each direction",
+                "delay_trace" => {
+                    "delay_trace: half of the round trip of each probe; a lost probe leaves the delay as it was"
+                }
+                _ => {
+                    "loss_trace: lost probes in windows of at least 10; a loss p of round trips is 1 - sqrt(1 - p) in each direction"
+                }
             };
             self.value(key, &quote(file), measurement);
         }
@@ -148,7 +159,11 @@ impl Text {
         }
         for direction in Direction::BOTH {
             self.line(&format!("\n[path.{}]", direction.name()));
-            self.direction(estimate.direction(direction), has("loss_trace") || common_loss, estimate.loss(direction));
+            self.direction(
+                estimate.direction(direction),
+                has("loss_trace") || common_loss,
+                estimate.loss(direction),
+            );
         }
     }
 
@@ -186,15 +201,18 @@ impl Text {
         let percent = |share: f64| format!("{:.2} %", share * 100.0);
         let [low, high] = loss.interval.map(percent);
         let (basis, share) = match loss.basis {
-            LossBasis::RoundTrips => {
-                ("round trips of the idle path were lost", "; each direction is taken as equal, by 1 - sqrt(1 - p)")
-            }
+            LossBasis::RoundTrips => (
+                "round trips of the idle path were lost",
+                "; each direction is taken as equal, by 1 - sqrt(1 - p)",
+            ),
             LossBasis::Datagrams => ("datagrams of this direction were lost", ""),
         };
         let coarse = if loss.is_coarse() { "; too few for a good estimate" } else { "" };
         let counts = format!("{} of {} {basis}{share}", loss.lost, loss.sent);
         if loss.lost == 0 {
-            self.comment(&format!("loss: {counts}: at most {high} in one direction (95 %), so it is left out"));
+            self.comment(&format!(
+                "loss: {counts}: at most {high} in one direction (95 %), so it is left out"
+            ));
             return;
         }
         let measurement = format!("loss: {counts}: {low} to {high} (95 %){coarse}");
@@ -243,7 +261,9 @@ impl Text {
             return;
         }
         let bound = match &direction.congestion {
-            Some(name) if !direction.fills_queues() => format!("; {name} does not fill a queue, so it may be larger"),
+            Some(name) if !direction.fills_queues() => {
+                format!("; {name} does not fill a queue, so it may be larger")
+            }
             _ => String::new(),
         };
         let measurement = format!(
@@ -259,17 +279,22 @@ impl Text {
     fn traffic(&mut self, traffic: RecordedTraffic, names: &[String]) {
         self.line("\n[run]");
         let mut transports: Vec<String> = match (traffic, names) {
-            (RecordedTraffic::Throughput, [_, _, ..]) => names.iter().map(|name| format!("tcp@{name}")).collect(),
+            (RecordedTraffic::Throughput, [_, _, ..]) => {
+                names.iter().map(|name| format!("tcp@{name}")).collect()
+            }
             _ => vec!["tcp".to_owned()],
         };
         transports.extend(["mptcp", "mpquic"].map(str::to_owned));
         let listed: Vec<String> = transports.iter().map(|name| quote(name)).collect();
         self.line(&format!("transports = [{}]", listed.join(", ")));
         match traffic {
-            RecordedTraffic::Throughput => self.line("pattern = \"throughput\"\nduration = \"10s\"\nrepeat = 3"),
+            RecordedTraffic::Throughput => {
+                self.line("pattern = \"throughput\"\nduration = \"10s\"\nrepeat = 3")
+            }
             RecordedTraffic::Interactive(duration) => {
                 let duration = Span(Duration::from_secs(duration.as_secs().max(1)));
-                let _infallible = writeln!(self.0, "pattern = \"interactive\"\nduration = \"{duration}\"\nrepeat = 3");
+                let _infallible =
+                    writeln!(self.0, "pattern = \"interactive\"\nduration = \"{duration}\"\nrepeat = 3");
             }
         }
         self.line(

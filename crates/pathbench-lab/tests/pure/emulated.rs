@@ -234,6 +234,14 @@ const ONE_BY_ONE: &[(&str, &str)] = &[
         "rate_trace_format = \"mahimahi\"",
         "7: path.eth.rate_trace_format: there is no trace; add rate_trace = \"FILE\", or remove it",
     ),
+    (
+        "rate_trace_unit = \"mbit/s\"",
+        "7: path.eth.rate_trace_unit: there is no trace; add rate_trace = \"FILE\", or remove it",
+    ),
+    (
+        "delay_trace_format = \"ping\"",
+        "7: path.eth.delay_trace_format: there is no trace; add delay_trace = \"FILE\", or remove it",
+    ),
     ("burst_loss = { to_bad = \"1%\" }", "7: path.eth.burst_loss.to_good: is missing; add to_good = \"25%\""),
     (
         "burst_loss = { to_bad = \"1%\", to_good = \"0%\" }",
@@ -411,6 +419,11 @@ fn traces_are_read_from_the_scenarios_own_directory() {
     assert!(matches!(link.reverse.loss, LossModel::Schedule(_)));
     assert_eq!(link.forward.rate, RateModel::Unlimited);
     assert_eq!(link.engine, LinkEngine::Emulated);
+    std::fs::write(directory.path().join("pairs.csv"), "0,9.5\n1,8.5\n").expect("written");
+    let refused = read("rate_trace = \"pairs.csv\"").expect_err("no unit").to_string();
+    assert!(refused.contains("rate_trace_unit") && refused.contains("Mbit/s or bytes per second"), "{refused}");
+    let link = read("rate_trace = \"pairs.csv\"\nrate_trace_unit = \"mbit/s\"").expect("valid");
+    assert_eq!(link.forward.mean_rate_bps(), Some(9_000_000));
     let wrong = read("rate_trace = \"bad.trace\"").expect_err("not a trace").to_string();
     assert!(
         wrong.contains("path.eth.rate_trace: ")

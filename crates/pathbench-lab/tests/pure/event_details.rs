@@ -7,7 +7,8 @@ use serde_json::{Map, Value, json};
 /// The details of an event on a path with a hop.
 fn detail(event: &str) -> Map<String, Value> {
     let directory = tempfile::tempdir().unwrap();
-    std::fs::write(directory.path().join("trace"), "second,bytes_per_second\n0,1000000\n1,2000000\n").unwrap();
+    std::fs::write(directory.path().join("trace"), "second,bytes_per_second\n0,1000000\n1,2000000\n")
+        .unwrap();
     std::fs::write(directory.path().join("shares"), "0,0.01\n1,0.02\n").unwrap();
     let text = format!(
         "name = \"t\"\n[[path]]\nname = \"eth\"\nrate = \"10mbit\"\ndelay = \"50ms\"\n\
@@ -79,7 +80,17 @@ fn every_key_of_set_is_in_the_details() {
             "\"bytes-per-second\"\nrate_trace = \"trace\"",
             json!({ "rate_trace": "trace", "rate_trace_format": "bytes-per-second" }),
         ),
+        (
+            "rate_trace_unit",
+            "\"bytes/s\"\nrate_trace = \"trace\"",
+            json!({ "rate_trace": "trace", "rate_trace_unit": "bytes/s" }),
+        ),
         ("delay_trace", "\"shares\"", json!({ "delay_trace": "shares" })),
+        (
+            "delay_trace_format",
+            "\"auto\"\ndelay_trace = \"shares\"",
+            json!({ "delay_trace": "shares", "delay_trace_format": "auto" }),
+        ),
         ("jitter_distribution", "\"pareto\"", json!({ "jitter_distribution": "pareto" })),
         ("reorder", "true", json!({ "reorder": true })),
         (
@@ -93,6 +104,11 @@ fn every_key_of_set_is_in_the_details() {
             json!({ "loss_bursts": { "period_ms": 10_000.0, "length_ms": 300.0, "loss": 1.0 } }),
         ),
         ("loss_trace", "\"shares\"", json!({ "loss_trace": "shares" })),
+        (
+            "loss_trace_format",
+            "\"auto\"\nloss_trace = \"shares\"",
+            json!({ "loss_trace": "shares", "loss_trace_format": "auto" }),
+        ),
         ("duplicate", "\"2%\"", json!({ "duplicate": 0.02 })),
         ("corrupt", "\"3%\"", json!({ "corrupt": 0.03 })),
         ("queue_discipline", "\"pie\"", json!({ "queue_discipline": "pie" })),

@@ -1,7 +1,8 @@
 //! Scenarios of measured lines: valid as written, with the measured values only, and a comment for each.
 
 use pathbench_analysis::line::{
-    DirectionEstimate, IdleEstimate, LineEstimate, LineProbe, LossBasis, LossEstimate, QueueEstimate, RateEstimate,
+    DirectionEstimate, IdleEstimate, LineEstimate, LineProbe, LossBasis, LossEstimate, QueueEstimate,
+    RateEstimate,
 };
 use pathbench_lab::scenario::{
     LinkPlan, Overrides, RecordedLine, RecordedLines, RecordedTraffic, ScenarioPlan, ScenarioSource, plan,
@@ -23,7 +24,12 @@ fn idle(rtt_ms: f64, above_ms: f64, lost_of_100: u32) -> IdleEstimate {
 fn direction(goodput_mbps: f64, queue_ms: f64) -> DirectionEstimate {
     let queue = QueueEstimate { probes: 300, loaded_rtt_ms: 30.0 + queue_ms, queue_ms };
     let rate = RateEstimate::from_goodput(goodput_mbps, 1_492, AddressFamily::Ipv4);
-    DirectionEstimate { rate: rate.ok_or_else(|| "nothing".to_owned()), queue: Ok(queue), loss: None, congestion: Some("reno".to_owned()) }
+    DirectionEstimate {
+        rate: rate.ok_or_else(|| "nothing".to_owned()),
+        queue: Ok(queue),
+        loss: None,
+        congestion: Some("reno".to_owned()),
+    }
 }
 
 fn line(name: &str) -> RecordedLine {
@@ -132,13 +138,24 @@ fn loss_is_written_with_its_interval_in_the_direction_that_has_it() {
     let loss = links(&text)[0].forward.independent_loss().unwrap();
     assert!((1.0 - (1.0 - loss).powi(2) - 0.02).abs() < 1e-4, "{loss}");
     assert!(text.contains("# loss: 20 of 1000 round trips"), "{text}");
-    assert!(text.contains("# jitter: 0.02 ms in the mean of each direction, which hosts have themselves"), "{text}");
+    assert!(
+        text.contains("# jitter: 0.02 ms in the mean of each direction, which hosts have themselves"),
+        "{text}"
+    );
     lossy.estimate.download.loss = LossEstimate::from_counts(5_000, 3, LossBasis::Datagrams);
     lossy.estimate.upload.loss = LossEstimate::from_counts(5_000, 100, LossBasis::Datagrams);
     let text = recorded_scenario(&recorded(vec![lossy]));
     let link = &links(&text)[0];
-    assert_eq!((link.forward.independent_loss(), link.reverse.independent_loss()), (Some(0.02), Some(0.0006)));
-    assert!(text.contains("# loss: 3 of 5000 datagrams of this direction were lost: 0.02 % to 0.18 % (95 %); too few"), "{text}");
+    assert_eq!(
+        (link.forward.independent_loss(), link.reverse.independent_loss()),
+        (Some(0.02), Some(0.0006))
+    );
+    assert!(
+        text.contains(
+            "# loss: 3 of 5000 datagrams of this direction were lost: 0.02 % to 0.18 % (95 %); too few"
+        ),
+        "{text}"
+    );
 }
 
 #[test]

@@ -54,8 +54,22 @@ impl ColumnKind {
 
 fn is_time(name: &str) -> bool {
     const KNOWN: [&str; 16] = [
-        "time", "timestamp", "t", "ts", "datetime", "date", "elapsed", "epoch", "second", "seconds", "sec", "s", "ms",
-        "us", "ns", "unix",
+        "time",
+        "timestamp",
+        "t",
+        "ts",
+        "datetime",
+        "date",
+        "elapsed",
+        "epoch",
+        "second",
+        "seconds",
+        "sec",
+        "s",
+        "ms",
+        "us",
+        "ns",
+        "unix",
     ];
     let lower = name.to_ascii_lowercase();
     ColumnKind::from_name(name) == ColumnKind::Other && words(&lower).iter().any(|word| KNOWN.contains(word))
@@ -78,7 +92,9 @@ impl<'a> Header<'a> {
             return Ok(None);
         }
         let separator = [b',', b';', b'\t'].into_iter().find(|byte| line.text.contains(byte));
-        let (Some(separator), Ok(text)) = (separator, std::str::from_utf8(line.text)) else { return Ok(None) };
+        let (Some(separator), Ok(text)) = (separator, std::str::from_utf8(line.text)) else {
+            return Ok(None);
+        };
         let columns: Vec<&str> = text.split(char::from(separator)).map(bare).take(MAX_COLUMNS).collect();
         Ok(Some(Self { line: line.number, separator, columns, text: line.text }))
     }
@@ -93,12 +109,13 @@ impl<'a> Header<'a> {
     }
 
     fn time(&self) -> Result<(usize, Option<TimeUnit>), TraceError> {
-        let index = self.columns.iter().position(|name| is_time(name)).ok_or_else(|| TraceError::NoColumn {
-            line: self.line,
-            found: self.found(),
-            what: "a time",
-            example: "time_s or timestamp",
-        })?;
+        let index =
+            self.columns.iter().position(|name| is_time(name)).ok_or_else(|| TraceError::NoColumn {
+                line: self.line,
+                found: self.found(),
+                what: "a time",
+                example: "time_s or timestamp",
+            })?;
         Ok((index, TimeUnit::from_column(self.columns[index])))
     }
 
@@ -130,8 +147,10 @@ impl<'a> Header<'a> {
             [] => Err(TraceError::NoColumn { line: self.line, found: self.found(), what, example }),
             [one] => Ok(*one),
             several => {
-                let names: Vec<String> =
-                    several.iter().map(|&index| format!("`{}`", shown(self.columns[index].as_bytes()))).collect();
+                let names: Vec<String> = several
+                    .iter()
+                    .map(|&index| format!("`{}`", shown(self.columns[index].as_bytes())))
+                    .collect();
                 Err(TraceError::SeveralColumns { line: self.line, found: names.join(", "), what })
             }
         }
@@ -143,7 +162,9 @@ impl<'a> Header<'a> {
 
     fn field<'b>(&self, line: &Line<'b>, index: usize) -> Result<&'b [u8], TraceError> {
         let field = line.text.split(|byte| *byte == self.separator).nth(index);
-        field.map(bare_bytes).ok_or_else(|| line.malformed(line.text, "a line with all columns of the header"))
+        field
+            .map(bare_bytes)
+            .ok_or_else(|| line.malformed(line.text, "a line with all columns of the header"))
     }
 }
 
@@ -164,7 +185,12 @@ struct Times {
 }
 
 impl Times {
-    fn parse(&mut self, line: &Line<'_>, text: &[u8], unit: Option<TimeUnit>) -> Result<Duration, TraceError> {
+    fn parse(
+        &mut self,
+        line: &Line<'_>,
+        text: &[u8],
+        unit: Option<TimeUnit>,
+    ) -> Result<Duration, TraceError> {
         let time = wall_clock::parse(line, text, unit)?;
         if let Some(zone) = time.zone {
             let before = self.zone.get_or_insert_with(|| zone.to_owned());
@@ -201,8 +227,12 @@ const TABLE: &str = "a table with a header, such as `time_s,throughput_mbps`";
 pub(super) fn rate(bytes: &[u8], options: &TraceOptions) -> Result<RateSchedule, TraceError> {
     let Some(header) = Header::read(bytes)? else { return pairs(bytes, options) };
     let (time, time_unit) = header.time()?;
-    let column =
-        header.find(&[ColumnKind::Rate], &options.columns, "a rate", "with its unit, as in throughput_mbps")?;
+    let column = header.find(
+        &[ColumnKind::Rate],
+        &options.columns,
+        "a rate",
+        "with its unit, as in throughput_mbps",
+    )?;
     let found = header.columns[column];
     let unit = match (RateUnit::from_column(found), options.unit) {
         (Some(own), Some(given)) if own != given => {
@@ -261,7 +291,8 @@ pub(super) fn pensieve(bytes: &[u8], options: &TraceOptions) -> Result<RateSched
             return Err(line.malformed(line.text, LINE));
         }
         let at = times.parse(&line, time, Some(TimeUnit::Seconds))?;
-        let is_plausible = options.unit.is_some() || number(value).is_none_or(|value| value <= MOST_PENSIEVE_MBPS);
+        let is_plausible =
+            options.unit.is_some() || number(value).is_none_or(|value| value <= MOST_PENSIEVE_MBPS);
         if !is_plausible {
             let (found, units) = (shown(value), RateUnit::choices());
             return Err(TraceError::Implausible { line: line.number, found, units });
@@ -276,13 +307,17 @@ pub(super) fn delays(bytes: &[u8], options: &TraceOptions) -> Result<(Vec<Sample
     let header = Header::read(bytes)?.ok_or(TraceError::Empty { expected: TABLE })?;
     let (time, time_unit) = header.time()?;
     let kinds = [ColumnKind::Delay, ColumnKind::RoundTrip];
-    let column = header.find(&kinds, &options.columns, "a delay", "with its unit, as in delay_ms (one way) or rtt_ms")?;
+    let column = header.find(
+        &kinds,
+        &options.columns,
+        "a delay",
+        "with its unit, as in delay_ms (one way) or rtt_ms",
+    )?;
     let name = header.columns[column];
     let trip = if ColumnKind::from_name(name) == ColumnKind::Delay { Trip::OneWay } else { Trip::Round };
-    let unit = TimeUnit::from_column(name).or(options.delay_unit).ok_or_else(|| TraceError::NoTimeUnit {
-        line: header.line,
-        found: shown(name.as_bytes()),
-    })?;
+    let unit = TimeUnit::from_column(name)
+        .or(options.delay_unit)
+        .ok_or_else(|| TraceError::NoTimeUnit { line: header.line, found: shown(name.as_bytes()) })?;
     let mut times = Times::default();
     let mut samples: Vec<Sample> = Vec::new();
     for line in header.rows(bytes)? {
@@ -297,8 +332,7 @@ fn push(samples: &mut Vec<Sample>, line: &Line<'_>, at: Duration, fate: Fate) ->
     if let Some(before) = samples.last()
         && at <= before.at
     {
-        let (found, before) =
-            (format!("{} s", at.as_secs_f64()), format!("{} s", before.at.as_secs_f64()));
+        let (found, before) = (format!("{} s", at.as_secs_f64()), format!("{} s", before.at.as_secs_f64()));
         return Err(TraceError::Order { line: line.number, found, before, rule: "increase" });
     }
     if samples.len() == MAX_VALUES {
@@ -312,7 +346,8 @@ fn delay_value(line: &Line<'_>, text: &[u8], unit: TimeUnit, trip: Trip) -> Resu
     if text.is_empty() || text.eq_ignore_ascii_case(b"nan") {
         return Ok(Fate::LOST);
     }
-    let value = number(text).ok_or_else(|| line.malformed(text, "a delay (empty or -1 for a lost packet)"))?;
+    let value =
+        number(text).ok_or_else(|| line.malformed(text, "a delay (empty or -1 for a lost packet)"))?;
     if value < 0.0 {
         return Ok(Fate::LOST);
     }
@@ -320,7 +355,12 @@ fn delay_value(line: &Line<'_>, text: &[u8], unit: TimeUnit, trip: Trip) -> Resu
     let most = LONGEST_DELAY.as_secs_f64() * if trip == Trip::Round { 2.0 } else { 1.0 };
     if seconds > most {
         let found = format!("{} {}", shown(text), unit.name());
-        return Err(TraceError::OutOfRange { line: line.number, what: "the delay", found, range: DELAY_RANGE });
+        return Err(TraceError::OutOfRange {
+            line: line.number,
+            what: "the delay",
+            found,
+            range: DELAY_RANGE,
+        });
     }
     Ok(Fate::Answered(Duration::from_secs_f64(seconds)))
 }
@@ -329,14 +369,14 @@ fn delay_value(line: &Line<'_>, text: &[u8], unit: TimeUnit, trip: Trip) -> Resu
 /// lost the packet.
 pub(super) fn lens(bytes: &[u8]) -> Result<Vec<Sample>, TraceError> {
     let header = Header::read(bytes)?.filter(Header::is_lens);
-    let header = header.ok_or(TraceError::Empty { expected: "of the columns timestamp,rtt,uplink,downlink" })?;
+    let header =
+        header.ok_or(TraceError::Empty { expected: "of the columns timestamp,rtt,uplink,downlink" })?;
     let mut times = Times::default();
     let mut samples = Vec::new();
     for line in header.rows(bytes)? {
         let at = times.parse(&line, header.field(&line, 0)?, None)?;
-        let value = |index| {
-            delay_value(&line, header.field(&line, index)?, TimeUnit::Milliseconds, Trip::Round)
-        };
+        let value =
+            |index| delay_value(&line, header.field(&line, index)?, TimeUnit::Milliseconds, Trip::Round);
         let fate = match (value(1)?, value(2)?, value(3)?) {
             (_, Fate::Lost(_), _) => Fate::Lost(Some(Direction::Upload)),
             (_, _, Fate::Lost(_)) => Fate::Lost(Some(Direction::Download)),
@@ -352,9 +392,11 @@ pub(super) fn loss(bytes: &[u8], options: &TraceOptions) -> Result<LossSchedule,
     const RANGE: &str = "0 to 1 (or 0 to 100 in a column with percent in its name)";
     let header = Header::read(bytes)?.ok_or(TraceError::Empty { expected: TABLE })?;
     let (time, time_unit) = header.time()?;
-    let column = header.find(&[ColumnKind::Loss], &options.columns, "a loss", "as in loss or loss_percent")?;
+    let column =
+        header.find(&[ColumnKind::Loss], &options.columns, "a loss", "as in loss or loss_percent")?;
     let lower = header.columns[column].to_ascii_lowercase();
-    let is_percent = words(&lower).iter().any(|word| word.contains('%') || matches!(*word, "percent" | "pct"));
+    let is_percent =
+        words(&lower).iter().any(|word| word.contains('%') || matches!(*word, "percent" | "pct"));
     let (mut steps, mut times) = (StepBuilder::new(), Times::default());
     for line in header.rows(bytes)? {
         let at = times.parse(&line, header.field(&line, time)?, time_unit)?;

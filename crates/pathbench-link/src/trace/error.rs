@@ -45,23 +45,35 @@ pub enum TraceError {
          `pathbench lab import-trace`, or rename the column, as in {found}_ms"
     )]
     NoTimeUnit { line: u64, found: String },
-    #[error("line {line}: the column `{found}` is in {own}, but the unit given is {given}; leave one of the two out")]
+    #[error(
+        "line {line}: the column `{found}` is in {own}, but the unit given is {given}; leave one of the two out"
+    )]
     UnitConflict { line: u64, found: String, own: &'static str, given: &'static str },
-    #[error("line {line}: {found} Mbit/s is more than a pensieve trace has; give the unit (rate_trace_unit, --unit): {units}")]
+    #[error(
+        "line {line}: {found} Mbit/s is more than a pensieve trace has; give the unit (rate_trace_unit, --unit): {units}"
+    )]
     Implausible { line: u64, found: String, units: String },
-    #[error("line {line}: none of the columns `{found}` is {what}; name one of them {example}, or give --column NAME of `pathbench lab import-trace`")]
+    #[error(
+        "line {line}: none of the columns `{found}` is {what}; name one of them {example}, or give --column NAME of `pathbench lab import-trace`"
+    )]
     NoColumn { line: u64, found: String, what: &'static str, example: &'static str },
     #[error(
         "line {line}: the columns {found} can each be {what}; choose one: --column NAME of `pathbench lab import-trace`"
     )]
     SeveralColumns { line: u64, found: String, what: &'static str },
-    #[error("line {line}: the time zone changes from {before} to {found}; write all times in one zone, such as UTC")]
+    #[error(
+        "line {line}: the time zone changes from {before} to {found}; write all times in one zone, such as UTC"
+    )]
     ZoneChanges { line: u64, before: String, found: String },
     #[error("line {line}: {problem}; {remedy}")]
     Json { line: u64, problem: String, remedy: &'static str },
-    #[error("both directions have a trace; choose one: --direction upload or download of `pathbench lab import-trace`")]
+    #[error(
+        "both directions have a trace; choose one: --direction upload or download of `pathbench lab import-trace`"
+    )]
     SeveralDirections,
-    #[error("line {line}: single numbers are delivery opportunities (mahimahi) or delays (leoreplayer); give --format")]
+    #[error(
+        "line {line}: single numbers are delivery opportunities (mahimahi) or delays (leoreplayer); give --format"
+    )]
     SingleNumbers { line: u64 },
     #[error("the format {format} has no {what}; it has {has}")]
     Lacks { format: &'static str, what: &'static str, has: &'static str },

@@ -2,7 +2,10 @@
 
 use super::ping::PingClock;
 use super::samples::Trip;
-use super::{Shape, TraceError, TraceFormat, TraceOptions, csv, detect_rate, detect_samples, json, ping, samples, shape};
+use super::{
+    Shape, TraceError, TraceFormat, TraceOptions, csv, detect_rate, detect_samples, json, ping, samples,
+    shape,
+};
 use crate::{DelaySchedule, LossSchedule, RateModel, RateSchedule};
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -29,7 +32,10 @@ pub fn import(bytes: &[u8], options: &TraceOptions) -> Result<TraceContent, Trac
     let options = TraceOptions { format: Some(format), ..options.clone() };
     let mut content = TraceContent { format, rate: None, delay: None, loss: None, notes: Vec::new() };
     match format {
-        TraceFormat::Mahimahi | TraceFormat::CellReplay | TraceFormat::BytesPerSecond | TraceFormat::Pensieve => {
+        TraceFormat::Mahimahi
+        | TraceFormat::CellReplay
+        | TraceFormat::BytesPerSecond
+        | TraceFormat::Pensieve => {
             content.rate = Some(super::rate(bytes, &options)?);
         }
         TraceFormat::LeoReplayer => content.delay = Some(super::delay(bytes, &options)?),
@@ -83,13 +89,18 @@ fn clock_note(clock: PingClock) -> String {
             interval.as_secs_f64()
         ),
         PingClock::Assumed => {
-            "the lines have no times (ping -D prints them): a probe per second is assumed, ping's default".to_owned()
+            "the lines have no times (ping -D prints them): a probe per second is assumed, ping's default"
+                .to_owned()
         }
     }
 }
 
 /// Reads each quantity that has a column.
-fn import_columns(bytes: &[u8], options: &TraceOptions, content: &mut TraceContent) -> Result<(), TraceError> {
+fn import_columns(
+    bytes: &[u8],
+    options: &TraceOptions,
+    content: &mut TraceContent,
+) -> Result<(), TraceError> {
     let mut missing = None;
     let mut found = |error: TraceError| match error {
         TraceError::NoColumn { .. } => {
@@ -107,7 +118,8 @@ fn import_columns(bytes: &[u8], options: &TraceOptions, content: &mut TraceConte
         match csv::delays(bytes, options) {
             Ok((probes, trip)) => {
                 content.delay = samples::delays(&probes, trip);
-                content.loss = samples::losses(&probes, trip, None).filter(|loss| loss.mean_loss() != Some(0.0));
+                content.loss =
+                    samples::losses(&probes, trip, None).filter(|loss| loss.mean_loss() != Some(0.0));
                 if trip == Trip::Round {
                     content.notes.push(HALVED.to_owned());
                     content.notes.extend(content.loss.is_some().then(|| HALVED_LOSS.to_owned()));
@@ -121,7 +133,9 @@ fn import_columns(bytes: &[u8], options: &TraceOptions, content: &mut TraceConte
         }
     }
     match missing {
-        Some(error) if content.rate.is_none() && content.delay.is_none() && content.loss.is_none() => Err(error),
+        Some(error) if content.rate.is_none() && content.delay.is_none() && content.loss.is_none() => {
+            Err(error)
+        }
         _ => Ok(()),
     }
 }

@@ -46,7 +46,7 @@ fn validated<W, V>(
     written.into_iter().enumerate().map(valid).collect()
 }
 
-/// Where the key stands in the text.
+/// The positions of the key in the text.
 fn positions<'a>(bytes: &'a [u8], key: &str) -> impl Iterator<Item = usize> + 'a {
     let quoted = format!("\"{key}\"").into_bytes();
     (0..bytes.len()).filter(move |&at| bytes[at..].starts_with(&quoted))
@@ -133,14 +133,19 @@ pub(super) fn alphartc(bytes: &[u8], direction: Option<Direction>) -> Result<Alp
         Direction::Download => ("downlink", downlink),
     };
     if patterns.is_empty() {
-        return Err(TraceError::Lacks { format: "alphartc", what: direction.name(), has: "none, or the other direction" });
+        return Err(TraceError::Lacks {
+            format: "alphartc",
+            what: direction.name(),
+            has: "none, or the other direction",
+        });
     }
     if patterns.len() > MAX_VALUES {
         return Err(TraceError::TooLong { line: 1 });
     }
     let patterns = validated(patterns, bytes, link, "duration", ALPHARTC, AlphaPattern::try_from)?;
     if patterns.iter().map(|pattern| pattern.duration).sum::<Duration>() > Duration::from_secs(MAX_SECONDS) {
-        let (problem, remedy) = ("the durations are more than 31 days in all".to_owned(), "shorten it: traces repeat");
+        let (problem, remedy) =
+            ("the durations are more than 31 days in all".to_owned(), "shorten it: traces repeat");
         return Err(TraceError::Json { line: 1, problem, remedy });
     }
     Ok(AlphaTrace {
@@ -215,7 +220,8 @@ impl TryFrom<WrittenRoundTrip> for RoundTrip {
             "true_up" => Fate::Lost(Some(Direction::Upload)),
             "true_down" => Fate::Lost(Some(Direction::Download)),
             "false" => {
-                let rtt_ns = written.delay.and_then(|delay| delay.rtt).ok_or("a round trip has no delay.rtt")?;
+                let rtt_ns =
+                    written.delay.and_then(|delay| delay.rtt).ok_or("a round trip has no delay.rtt")?;
                 let rtt = Duration::from_nanos(u64::try_from(rtt_ns).map_err(|_| "a delay.rtt is negative")?);
                 if rtt > LONGEST_DELAY * 2 {
                     return Err("a delay.rtt is longer than 2 min".to_owned());

@@ -219,7 +219,8 @@ fn detect_samples(bytes: &[u8]) -> Result<Option<TraceFormat>, TraceError> {
 }
 
 fn is_plain_table(header: &[u8]) -> bool {
-    let bare: Vec<u8> = header.iter().filter(|byte| !matches!(byte, b' ' | b'"')).map(u8::to_ascii_lowercase).collect();
+    let bare: Vec<u8> =
+        header.iter().filter(|byte| !matches!(byte, b' ' | b'"')).map(u8::to_ascii_lowercase).collect();
     bare == b"second,delay_ms" || bare == b"second,loss"
 }
 
@@ -260,7 +261,8 @@ pub fn rate(bytes: &[u8], options: &TraceOptions) -> Result<RateModel, TraceErro
 
 /// Reads a trace of the delays of one direction; round trips become their half.
 pub fn delay(bytes: &[u8], options: &TraceOptions) -> Result<DelaySchedule, TraceError> {
-    let Some(format) = options.format.map_or_else(|| detect_samples(bytes), |format| Ok(Some(format)))? else {
+    let Some(format) = options.format.map_or_else(|| detect_samples(bytes), |format| Ok(Some(format)))?
+    else {
         return table::delay(bytes);
     };
     if format == TraceFormat::AlphaRtc {
@@ -275,7 +277,8 @@ pub fn delay(bytes: &[u8], options: &TraceOptions) -> Result<DelaySchedule, Trac
 
 /// Reads a trace of the loss of one direction.
 pub fn loss(bytes: &[u8], options: &TraceOptions) -> Result<LossSchedule, TraceError> {
-    let Some(format) = options.format.map_or_else(|| detect_samples(bytes), |format| Ok(Some(format)))? else {
+    let Some(format) = options.format.map_or_else(|| detect_samples(bytes), |format| Ok(Some(format)))?
+    else {
         return table::loss(bytes);
     };
     match format {

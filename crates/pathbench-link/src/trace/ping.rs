@@ -1,9 +1,9 @@
 //! The output of ping: of iputils, with or without the times of `-D`, and of BSD and `BusyBox`.
 
+use super::TraceError;
 use super::csv::{DELAY_RANGE, LONGEST_DELAY};
 use super::lines::{Line, Lines, number, shown};
 use super::samples::{Fate, Sample};
-use super::TraceError;
 use std::time::Duration;
 
 const EXPECTED: &str = "an answer of ping, such as `64 bytes from 192.0.2.1: icmp_seq=1 ttl=64 time=12.3 ms`";
@@ -14,7 +14,7 @@ const MAX_PROBES: u64 = 4_000_000;
 /// `icmp_seq` has 16 bits.
 const SEQUENCES: u64 = 1 << 16;
 
-/// Where the times of the probes come from.
+/// The source of the times of the probes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PingClock {
     /// The times of `ping -D`.
@@ -44,7 +44,9 @@ pub(super) fn is_ping(line: &[u8]) -> bool {
         let end = rest.iter().position(|byte| *byte == b']').map_or(0, |end| end + 1);
         rest[end..].trim_ascii_start()
     });
-    line.starts_with(b"PING ") || line.starts_with(b"PING6(") || (find(line, b" bytes from ").is_some() && find(line, b"seq=").is_some())
+    line.starts_with(b"PING ")
+        || line.starts_with(b"PING6(")
+        || (find(line, b" bytes from ").is_some() && find(line, b"seq=").is_some())
 }
 
 pub(super) fn ping(bytes: &[u8]) -> Result<(Vec<Sample>, PingClock), TraceError> {
@@ -105,7 +107,9 @@ fn interval(answers: &[Answer], statistics: Option<(u64, Option<Duration>)>) -> 
     if let Some(interval) = printed.filter(|_| answers.iter().all(|answer| answer.at.is_some())) {
         return (PingClock::Printed, interval);
     }
-    let of_statistics = statistics.and_then(|(sent, time)| Some(time? / u32::try_from(sent.checked_sub(1)?).ok().filter(|sent| *sent > 0)?));
+    let of_statistics = statistics.and_then(|(sent, time)| {
+        Some(time? / u32::try_from(sent.checked_sub(1)?).ok().filter(|sent| *sent > 0)?)
+    });
     match of_statistics.filter(|interval| !interval.is_zero()) {
         Some(interval) => (PingClock::Statistics(interval), interval),
         None => (PingClock::Assumed, USUAL_INTERVAL),
@@ -136,7 +140,12 @@ fn answer(line: &Line<'_>, wraps: &mut Wraps) -> Result<Answer, TraceError> {
     let rtt_ms = rtt_ms.and_then(number).ok_or_else(malformed)?;
     if !(0.0..=2.0 * LONGEST_DELAY.as_secs_f64() * 1e3).contains(&rtt_ms) {
         let found = format!("{rtt_ms} ms");
-        return Err(TraceError::OutOfRange { line: line.number, what: "the delay", found, range: DELAY_RANGE });
+        return Err(TraceError::OutOfRange {
+            line: line.number,
+            what: "the delay",
+            found,
+            range: DELAY_RANGE,
+        });
     }
     if !(0.0..SEQUENCES as f64).contains(&sequence) {
         let (what, found) = ("the number of the probe", shown(line.text));
@@ -146,7 +155,11 @@ fn answer(line: &Line<'_>, wraps: &mut Wraps) -> Result<Answer, TraceError> {
         let end = rest.iter().position(|byte| *byte == b']')?;
         number(&rest[..end])
     });
-    Ok(Answer { sequence: wraps.extend(sequence as u64), at: printed, rtt: Duration::from_secs_f64(rtt_ms / 1e3) })
+    Ok(Answer {
+        sequence: wraps.extend(sequence as u64),
+        at: printed,
+        rtt: Duration::from_secs_f64(rtt_ms / 1e3),
+    })
 }
 
 /// `N packets transmitted, …, time T ms` at the end.

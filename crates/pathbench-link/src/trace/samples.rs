@@ -59,8 +59,11 @@ pub(super) fn delays(samples: &[Sample], trip: Trip) -> Option<DelaySchedule> {
 
 /// Median time between consecutive probes.
 fn interval(samples: &[Sample]) -> Option<Duration> {
-    let mut gaps: Vec<Duration> =
-        samples.windows(2).map(|pair| pair[1].at.saturating_sub(pair[0].at)).filter(|gap| !gap.is_zero()).collect();
+    let mut gaps: Vec<Duration> = samples
+        .windows(2)
+        .map(|pair| pair[1].at.saturating_sub(pair[0].at))
+        .filter(|gap| !gap.is_zero())
+        .collect();
     gaps.sort_unstable();
     gaps.get(gaps.len() / 2).copied()
 }

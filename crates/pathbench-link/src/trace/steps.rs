@@ -54,7 +54,9 @@ impl<V> StepBuilder<V> {
 }
 
 /// Values that each last for a time of their own, from zero; equal neighbours become one step.
-pub(super) fn from_durations<V: PartialEq>(values: impl IntoIterator<Item = (Duration, V)>) -> Option<Steps<V>> {
+pub(super) fn from_durations<V: PartialEq>(
+    values: impl IntoIterator<Item = (Duration, V)>,
+) -> Option<Steps<V>> {
     let mut steps: Vec<(Duration, V)> = Vec::new();
     let mut at = Duration::ZERO;
     for (duration, value) in values {

@@ -16,7 +16,11 @@ pub(super) struct ClockTime<'a> {
 }
 
 /// A number in `unit` (without one: seconds, or a Unix time in the unit of its magnitude), or a date.
-pub(super) fn parse<'a>(line: &Line<'_>, text: &'a [u8], unit: Option<TimeUnit>) -> Result<ClockTime<'a>, TraceError> {
+pub(super) fn parse<'a>(
+    line: &Line<'_>,
+    text: &'a [u8],
+    unit: Option<TimeUnit>,
+) -> Result<ClockTime<'a>, TraceError> {
     if let Some(value) = number(text) {
         let seconds = value * unit.unwrap_or_else(|| unit_of_magnitude(value)).seconds();
         return Ok(ClockTime { seconds, zone: None, is_absolute: seconds >= 1e8 });
@@ -113,7 +117,9 @@ mod tests {
         ] {
             assert_eq!(seconds(text), Some(1_709_208_001.5), "{text}");
         }
-        for text in ["2024-13-01T00:00:00Z", "11:00:01", "2024-02-29", "2024-02-29T25:00:00", "soon", "2024-02-29Tä"] {
+        for text in
+            ["2024-13-01T00:00:00Z", "11:00:01", "2024-02-29", "2024-02-29T25:00:00", "soon", "2024-02-29Tä"]
+        {
             assert_eq!(seconds(text), None, "{text}");
         }
     }

@@ -21,7 +21,8 @@ fn with_unit(unit: RateUnit) -> TraceOptions {
 }
 
 fn rate_steps(text: &str, options: &TraceOptions) -> Vec<(u64, u64)> {
-    let RateModel::Steps(steps) = trace::rate(text.as_bytes(), options).unwrap_or_else(|error| panic!("{text}: {error}"))
+    let RateModel::Steps(steps) =
+        trace::rate(text.as_bytes(), options).unwrap_or_else(|error| panic!("{text}: {error}"))
     else {
         panic!("{text}: no steps")
     };
@@ -46,13 +47,18 @@ fn pensieve_is_seconds_and_megabits_with_blanks_or_tabs() {
     assert_eq!(rate_steps("1700000000.5 1\n1700000001 2\n", &auto()), [(0, 1_000_000), (500, 2_000_000)]);
     let error = trace::rate(b"0 2500000\n1 3000000\n", &auto()).unwrap_err();
     assert!(matches!(error, TraceError::Implausible { line: 1, .. }), "{error}");
-    assert_eq!(rate_steps("0 2500000\n1 3000000\n", &with_unit(RateUnit::Bits)), [(0, 2_500_000), (1_000, 3_000_000)]);
+    assert_eq!(
+        rate_steps("0 2500000\n1 3000000\n", &with_unit(RateUnit::Bits)),
+        [(0, 2_500_000), (1_000, 3_000_000)]
+    );
 }
 
 /// Regression: a table without a unit was read as bytes per second.
 #[test]
 fn a_rate_without_a_unit_is_refused_with_the_choice() {
-    for text in ["0,12.5\n1,15.25\n2,8\n", "time,throughput\n0,12.5\n1,15.25\n2,8\n", "0;12.5\n1;15.25\n2;8\n"] {
+    for text in
+        ["0,12.5\n1,15.25\n2,8\n", "time,throughput\n0,12.5\n1,15.25\n2,8\n", "0;12.5\n1;15.25\n2;8\n"]
+    {
         let error = trace::rate(text.as_bytes(), &auto()).unwrap_err();
         assert!(matches!(error, TraceError::NoRateUnit { line: 1, .. }), "{text}: {error}");
         let message = error.to_string();
@@ -61,7 +67,8 @@ fn a_rate_without_a_unit_is_refused_with_the_choice() {
         }
         let expected = [(0, 12_500_000), (1_000, 15_250_000), (2_000, 8_000_000)];
         assert_eq!(rate_steps(text, &with_unit(RateUnit::Megabits)), expected);
-        let bytes: Vec<u64> = rate_steps(text, &with_unit(RateUnit::Bytes)).iter().map(|step| step.1).collect();
+        let bytes: Vec<u64> =
+            rate_steps(text, &with_unit(RateUnit::Bytes)).iter().map(|step| step.1).collect();
         assert_eq!(bytes, [100, 122, 64]);
     }
 }
@@ -115,7 +122,8 @@ fn dates_and_unix_times_become_relative() {
 
 #[test]
 fn columns_that_are_not_unique_are_refused_until_one_is_named() {
-    let text = "time_s,download_mbps,upload_mbps,rtt_ms,loss_percent\n0,50,5,30,1\n1,60,6,,0\n2,55,5.5,34,2\n";
+    let text =
+        "time_s,download_mbps,upload_mbps,rtt_ms,loss_percent\n0,50,5,30,1\n1,60,6,,0\n2,55,5.5,34,2\n";
     let error = trace::import(text.as_bytes(), &auto()).unwrap_err();
     assert!(error.to_string().contains("`download_mbps`, `upload_mbps`"), "{error}");
     let columns = |names: &[&str]| TraceOptions {
@@ -127,7 +135,11 @@ fn columns_that_are_not_unique_are_refused_until_one_is_named() {
     let summary = TraceSummary::from_rate(content.rate.as_ref().unwrap()).unwrap();
     assert_eq!((summary.least, summary.most, summary.duration), (5e6, 6e6, Some(ms(3_000))));
     let content = import(text, &columns(&["download_mbps", "rtt_ms", "loss_percent"]));
-    assert_eq!(delays(&content), [(0, 15.0), (2_000, 17.0)], "half of the round trip; the lost one leaves it");
+    assert_eq!(
+        delays(&content),
+        [(0, 15.0), (2_000, 17.0)],
+        "half of the round trip; the lost one leaves it"
+    );
     assert_eq!(content.loss.unwrap().steps, [(ms(0), 0.01), (ms(1_000), 0.0), (ms(2_000), 0.02)]);
     assert!(content.notes.iter().any(|note| note.contains("half of the measured round trip")));
     let unknown = "time_s,north,south\n0,5,6\n1,6,7\n";
@@ -153,7 +165,10 @@ fn leoreplayer_has_a_delay_for_each_ten_milliseconds() {
     let steps = vec![(ms(0), ms(21)), (ms(20), ms(24)), (ms(30), Duration::from_micros(23_500))];
     assert_eq!(delay, Steps { steps, end: ScheduleEnd::Repeat(ms(40)) });
     let error = trace::import(b"21\n24\n", &auto()).unwrap_err().to_string();
-    assert!(error.contains("mahimahi") && error.contains("leoreplayer") && error.contains("--format"), "{error}");
+    assert!(
+        error.contains("mahimahi") && error.contains("leoreplayer") && error.contains("--format"),
+        "{error}"
+    );
     let named = TraceOptions { format: Some(TraceFormat::LeoReplayer), ..auto() };
     assert_eq!(delays(&import("21\n24\n", &named)), [(0, 21.0), (10, 24.0)]);
     assert!(matches!(trace::delay(b"21\n\n24\n", &auto()), Err(TraceError::Malformed { line: 2, .. })));
@@ -184,11 +199,15 @@ fn alphartc_has_rate_loss_and_half_of_its_round_trip() {
         ("600", "0", "line 4", "duration is 0"),
         ("800.5", "oops", "line 4", "alphartc"),
     ] {
-        let error = trace::import(alphartc("uplink").replace(from, to).as_bytes(), &auto()).unwrap_err().to_string();
+        let error =
+            trace::import(alphartc("uplink").replace(from, to).as_bytes(), &auto()).unwrap_err().to_string();
         let named = part == "alphartc" || error.contains(part);
         assert!(error.contains(line) && named && error.contains("trace_pattern"), "{error}");
     }
-    let both = alphartc("uplink").replace("\"downlink\": {}", "\"downlink\": {\"trace_pattern\": [{\"duration\": 5, \"capacity\": 7}]}");
+    let both = alphartc("uplink").replace(
+        "\"downlink\": {}",
+        "\"downlink\": {\"trace_pattern\": [{\"duration\": 5, \"capacity\": 7}]}",
+    );
     assert_eq!(trace::rate(both.as_bytes(), &auto()).unwrap_err(), TraceError::SeveralDirections);
     let download = TraceOptions { direction: Some(Direction::Download), ..auto() };
     assert_eq!(rate_steps(&both, &download), [(0, 7_000)]);
@@ -212,7 +231,10 @@ fn irtt(lost: &[&str]) -> String {
             )
         })
         .collect();
-    format!("{{\"version\": \"0.9.1\", \"system_info\": {{}}, \"stats\": {{}},\n\"round_trips\": [\n{}\n]}}", trips.join(",\n"))
+    format!(
+        "{{\"version\": \"0.9.1\", \"system_info\": {{}}, \"stats\": {{}},\n\"round_trips\": [\n{}\n]}}",
+        trips.join(",\n")
+    )
 }
 
 #[test]
@@ -229,7 +251,10 @@ fn irtt_has_delay_and_the_loss_of_each_direction() {
         let options = TraceOptions { direction, ..auto() };
         trace::loss(text.as_bytes(), &options).unwrap().steps[0].1
     };
-    assert!((in_direction(Some(Direction::Upload)) - 0.2).abs() < 1e-12, "2 of 10 in the first window of 2 s");
+    assert!(
+        (in_direction(Some(Direction::Upload)) - 0.2).abs() < 1e-12,
+        "2 of 10 in the first window of 2 s"
+    );
     assert!((in_direction(Some(Direction::Download)) - 0.125).abs() < 1e-12, "1 of the 8 that arrived");
     assert!((in_direction(None) - (1.0 - 0.7_f64.sqrt())).abs() < 1e-12, "3 of 10 round trips");
     let error = trace::import(text.replace("\"true_down\"", "\"maybe\"").as_bytes(), &auto()).unwrap_err();
@@ -253,14 +278,17 @@ fn ping(answers: &[(u32, f64)], begin: Option<f64>, end: &str) -> String {
         let at = begin.map_or(String::new(), |begin| {
             format!("[{:.6}] ", begin + f64::from(*sequence) * 0.5 + rtt / 1e3)
         });
-        text += &format!("{at}64 bytes from host.example (192.0.2.7): icmp_seq={sequence} ttl=52 time={rtt} ms\n");
+        text += &format!(
+            "{at}64 bytes from host.example (192.0.2.7): icmp_seq={sequence} ttl=52 time={rtt} ms\n"
+        );
     }
     text + end
 }
 
 #[test]
 fn ping_has_delay_and_loss_by_its_missing_numbers() {
-    let answers: Vec<(u32, f64)> = (1..=20).filter(|at| ![4, 5].contains(at)).map(|at| (at, 30.0 + f64::from(at))).collect();
+    let answers: Vec<(u32, f64)> =
+        (1..=20).filter(|at| ![4, 5].contains(at)).map(|at| (at, 30.0 + f64::from(at))).collect();
     let printed = import(&ping(&answers, Some(1_717_000_000.25), ""), &auto());
     let found = delays(&printed);
     assert_eq!((printed.format, found.len()), (TraceFormat::Ping, 18));

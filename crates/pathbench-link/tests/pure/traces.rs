@@ -124,7 +124,11 @@ const MISTAKES: &[(&str, &[u8], &[&str])] = &[
     ("bytes", b"0,1\nsecond,bytes_per_second\n", &["line 2", "two numbers"]),
     ("bytes", b"0,1\n1,2,3\n", &["line 2", "`1,2,3`"]),
     ("bytes", b"0;1\n", &["line 1", "comma"]),
-    ("auto", b"0,11\n1,12\n", &["line 1", "Mbit/s or bytes per second", "rate_trace_unit", "\"mbit/s\"", "\"bytes/s\""]),
+    (
+        "auto",
+        b"0,11\n1,12\n",
+        &["line 1", "Mbit/s or bytes per second", "rate_trace_unit", "\"mbit/s\"", "\"bytes/s\""],
+    ),
     ("bytes", b"0,1\n1,-2\n", &["line 2", "the rate is -2", "0 to"]),
     ("bytes", b"0,1\n1,inf\n", &["line 2", "`1,inf`"]),
     ("bytes", b"0,1\n1,1e300\n", &["line 2", "the rate"]),

@@ -401,7 +401,10 @@ impl TestEvidence<'_> {
 }
 
 /// Starts the test on a separate thread, which ends with the result.
-pub(crate) fn start_test(client: &TestClient, plan: ClientPlan) -> (Receiver<Transferred>, JoinHandle<ClientOutcome>) {
+pub(crate) fn start_test(
+    client: &TestClient,
+    plan: ClientPlan,
+) -> (Receiver<Transferred>, JoinHandle<ClientOutcome>) {
     let (sender, transferred) = channel();
     let clock = client.clock.clone();
     let test = thread::spawn(move || {

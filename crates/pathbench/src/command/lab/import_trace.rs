@@ -149,11 +149,13 @@ fn direct_use(args: &ImportTraceArgs, content: &TraceContent) -> String {
         return "nothing is written; --out NAME writes tables that a scenario reads\n".to_owned();
     }
     let (file, format) = (quoted(&args.file), content.format.name());
-    let mut text = "in a [[path]] or in its table of a direction (--out NAME writes plain tables):\n".to_owned();
+    let mut text =
+        "in a [[path]] or in its table of a direction (--out NAME writes plain tables):\n".to_owned();
     let mut use_of = |key: &str| {
         let _infallible = writeln!(text, "{key} = {file}\n{key}_format = \"{format}\"");
     };
-    for (key, is_there) in [("rate_trace", content.rate.is_some()), ("delay_trace", content.delay.is_some())] {
+    for (key, is_there) in [("rate_trace", content.rate.is_some()), ("delay_trace", content.delay.is_some())]
+    {
         if is_there {
             use_of(key);
         }

@@ -5,7 +5,7 @@ use crate::client::{Clocks, ServerTarget, TestClient, TestEvidence, busy_wait, s
 use crate::progress::ProgressDisplay;
 use pathbench_analysis::assembly::ClientPath;
 use pathbench_analysis::line::{
-    DirectionEstimate, Estimate, IdleEstimate, LineEstimate, LineProbe, QueueEstimate, RateEstimate,
+    DirectionEstimate, IdleEstimate, LineEstimate, LineProbe, MeasuredValue, QueueEstimate, RateEstimate,
 };
 use pathbench_host::paths::HostNetwork;
 use pathbench_lab::scenario::{RecordedLine, RecordedLines, RecordedTraffic};
@@ -89,7 +89,7 @@ impl LineRecorder<'_> {
     }
 
     /// The idle paths, in parallel.
-    fn idle(&self) -> Vec<Estimate<IdleEstimate>> {
+    fn idle(&self) -> Vec<MeasuredValue<IdleEstimate>> {
         let end = self.client.clock.now() + IDLE;
         let probes = self.probe(self.paths, &|now| now >= end);
         let estimate = |probes: Vec<LineProbe>| {
@@ -132,7 +132,10 @@ impl LineRecorder<'_> {
         let (clock, end) = (&self.client.clock, AtomicBool::new(false));
         thread::scope(|scope| {
             scope.spawn(|| {
-                while !is_over(clock.now()) && !self.stop.load(Ordering::Relaxed) && !end.load(Ordering::Relaxed) {
+                while !is_over(clock.now())
+                    && !self.stop.load(Ordering::Relaxed)
+                    && !end.load(Ordering::Relaxed)
+                {
                     clock.sleep_until(clock.now() + TICK);
                 }
                 end.store(true, Ordering::Release);
@@ -149,10 +152,11 @@ impl LineRecorder<'_> {
         Ok(probes)
     }
 
-    fn line(&self, path: &ClientPath, idle: Estimate<IdleEstimate>) -> LineEstimate {
+    fn line(&self, path: &ClientPath, idle: MeasuredValue<IdleEstimate>) -> LineEstimate {
         let server = self.reached.udp_address();
         let family = server.map_or(AddressFamily::Ipv4, |server| AddressFamily::from_address(server.ip()));
-        let mtu_bytes = server.map_or_else(|| Err("no transport works".to_owned()), |server| self.mtu(path, server));
+        let mtu_bytes =
+            server.map_or_else(|| Err("no transport works".to_owned()), |server| self.mtu(path, server));
         let segments = mtu_bytes.as_ref().ok().copied().or(path.mtu_bytes).unwrap_or(1500);
         let direction = |direction| self.direction(path, direction, &idle, segments, family);
         let (upload, download) = (direction(Direction::Upload), direction(Direction::Download));
@@ -167,7 +171,7 @@ impl LineRecorder<'_> {
         }
     }
 
-    fn mtu(&self, path: &ClientPath, server: SocketAddr) -> Estimate<u32> {
+    fn mtu(&self, path: &ClientPath, server: SocketAddr) -> MeasuredValue<u32> {
         let plan = MtuPlan {
             server,
             token: self.client.arguments.server.token.clone(),
@@ -189,7 +193,7 @@ impl LineRecorder<'_> {
         &self,
         path: &ClientPath,
         direction: Direction,
-        idle: &Estimate<IdleEstimate>,
+        idle: &MeasuredValue<IdleEstimate>,
         mtu_bytes: u32,
         family: AddressFamily,
     ) -> DirectionEstimate {
@@ -201,9 +205,8 @@ impl LineRecorder<'_> {
         };
         let over = AtomicBool::new(false);
         let (goodput, probes) = thread::scope(|scope| {
-            let probes = scope.spawn(|| {
-                self.probe(std::slice::from_ref(path), &|_| over.load(Ordering::Relaxed))
-            });
+            let probes =
+                scope.spawn(|| self.probe(std::slice::from_ref(path), &|_| over.load(Ordering::Relaxed)));
             let goodput = self.load(path, direction);
             over.store(true, Ordering::Relaxed);
             (goodput, probes.join().unwrap_or_else(|_| Err("the probes failed".to_owned())))
@@ -220,12 +223,16 @@ impl LineRecorder<'_> {
             (Err(reason), _) => Err(reason.clone()),
             (_, Err(reason)) => Err(reason),
         };
-        self.progress.line(format_args!("{} {}: {goodput_mbps:.2} Mbit/s of TCP alone", path.name, direction.name()));
+        self.progress.line(format_args!(
+            "{} {}: {goodput_mbps:.2} Mbit/s of TCP alone",
+            path.name,
+            direction.name()
+        ));
         DirectionEstimate { rate, queue, loss: None, congestion }
     }
 
     /// Goodput of TCP alone in Mbit/s, and the sender's congestion control.
-    fn load(&self, path: &ClientPath, direction: Direction) -> Estimate<(f64, Option<String>)> {
+    fn load(&self, path: &ClientPath, direction: Direction) -> MeasuredValue<(f64, Option<String>)> {
         let endpoints = &self.reached.endpoints;
         let address = endpoints.get(&Transport::Tcp).or_else(|| endpoints.get(&Transport::Mptcp));
         let address = *address.ok_or("tcp does not reach the server, or --transports leaves it out")?;
@@ -251,7 +258,8 @@ impl LineRecorder<'_> {
             return Err(error.to_string());
         }
         let network = HostNetwork::read().map_err(|error| error.to_string())?;
-        let setting = self.client.run_setting(&self.reached.server, name, &parameters, target.paths, &network);
+        let setting =
+            self.client.run_setting(&self.reached.server, name, &parameters, target.paths, &network);
         let label = TransportLabel { transport: Transport::Tcp, path: Some(path.name.clone()) };
         let evidence = TestEvidence {
             id: format!("record-{}-{}", path.name, direction.name()),
@@ -272,7 +280,7 @@ impl LineRecorder<'_> {
     }
 
     /// Runs a test with the first of [`FILLING`] that this host permits.
-    fn run_filling(&self, target: &ServerTarget, parameters: &PatternParameters) -> Estimate<ClientOutcome> {
+    fn run_filling(&self, target: &ServerTarget, parameters: &PatternParameters) -> MeasuredValue<ClientOutcome> {
         for congestion in FILLING {
             let outcome = self.run(target, parameters, Some(congestion))?;
             if !matches!(outcome.error, Some(ClientError::Incapable { .. })) {
@@ -288,7 +296,7 @@ impl LineRecorder<'_> {
         target: &ServerTarget,
         parameters: &PatternParameters,
         congestion: Option<&str>,
-    ) -> Estimate<ClientOutcome> {
+    ) -> MeasuredValue<ClientOutcome> {
         let clock = &self.client.clock;
         for attempt in 1.. {
             let mut plan = self.client.plan(Transport::Tcp, target, parameters.clone());

@@ -25,7 +25,9 @@ pub(crate) fn require_new(file: Option<&Path>) -> Result<(), Failure> {
     let directory = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if !directory.is_dir() {
         let (file, directory) = (file.display(), directory.display());
-        return Err(Failure::bad_input(format!("--record {file}: {directory} is no directory; create it first")));
+        return Err(Failure::bad_input(format!(
+            "--record {file}: {directory} is no directory; create it first"
+        )));
     }
     Ok(())
 }

@@ -47,8 +47,10 @@ pub(crate) fn record_roam(
 
 /// The interactive traffic does not fill a path.
 fn estimate(path: &ClientPath, probes: &[&ProbeLine]) -> LineEstimate {
-    let reason = || "interactive traffic does not fill the path; `pathbench test --record` measures it".to_owned();
-    let direction = || DirectionEstimate { rate: Err(reason()), queue: Err(reason()), loss: None, congestion: None };
+    let reason =
+        || "interactive traffic does not fill the path; `pathbench test --record` measures it".to_owned();
+    let direction =
+        || DirectionEstimate { rate: Err(reason()), queue: Err(reason()), loss: None, congestion: None };
     let all: Vec<LineProbe> =
         probes.iter().map(|probe| LineProbe { at_ms: probe.t_ms, rtt_ms: probe.rtt_ms }).collect();
     LineEstimate {

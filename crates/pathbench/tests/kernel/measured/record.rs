@@ -4,7 +4,6 @@ use crate::support::measured::Measured;
 use crate::support::standing::{Lab, SERVER, Server};
 use crate::support::{Finished, binary, finish};
 use pathbench_record::document::{DirectionFigures, LinkRecord};
-use pathbench_record::units::QueueLimit;
 
 /// Two of the presets. The server's default, which the machine chooses, may be a congestion control that fills no queue.
 const LINES: &str = "description = \"dsl and lte\"\n\
@@ -28,19 +27,15 @@ fn links(lab: &Lab, file: &str, options: &[&str]) -> (Measured, Vec<LinkRecord>)
 }
 
 fn queue_ms(figures: &DirectionFigures) -> f64 {
-    let queue = figures.queue.as_deref().unwrap_or_else(|| panic!("{figures:?}"));
-    match queue.parse::<QueueLimit>().unwrap() {
-        QueueLimit::Time(time) => time.as_secs_f64() * 1e3,
-        QueueLimit::Bytes(bytes) => bytes as f64 * 8e3 / figures.rate_bps.unwrap() as f64,
-        QueueLimit::Packets(packets) => panic!("{packets} packets"),
-    }
+    figures.queue_bytes.unwrap() as f64 * 8e3 / figures.rate_bps.unwrap() as f64
 }
 
 #[test]
 fn the_recorded_lines_are_those_of_the_lab() {
     let lab = Lab::of(LINES, &[]);
     let server = lab.serve(&["--open"]);
-    let options = ["--patterns", "ping", "--transports", "tcp", "--repeat", "1", "--out", "tested", "--no-report"];
+    let options =
+        ["--patterns", "ping", "--transports", "tcp", "--repeat", "1", "--out", "tested", "--no-report"];
     let record = ["--record", "recorded.toml"];
     let tested = client(&lab, &server, "test", &[&options[..], &record].concat()).expect(0);
     let text = std::fs::read_to_string(lab.work.path().join("recorded.toml")).unwrap();
@@ -56,7 +51,11 @@ fn the_recorded_lines_are_those_of_the_lab() {
         for (wanted, found) in [(&wanted.forward, &found.forward), (&wanted.reverse, &found.reverse)] {
             let close = |what: &str, wanted: f64, found: f64, tolerance: f64| {
                 let ratio = found / wanted;
-                assert!((ratio - 1.0).abs() <= tolerance, "{} {what}: {found} of {wanted}\n{text}", original.name);
+                assert!(
+                    (ratio - 1.0).abs() <= tolerance,
+                    "{} {what}: {found} of {wanted}\n{text}",
+                    original.name
+                );
             };
             close("rate", wanted.rate_bps.unwrap() as f64, found.rate_bps.unwrap() as f64, 0.1);
             close("delay", wanted.delay_ms.unwrap(), found.delay_ms.unwrap(), 0.1);
@@ -65,7 +64,9 @@ fn the_recorded_lines_are_those_of_the_lab() {
         }
         // The calibration measures the recorded link like the original.
         let (wanted, found) = (original.measured.as_ref().unwrap(), recorded.measured.as_ref().unwrap());
-        for (wanted, found) in [(wanted.forward_bps, found.forward_bps), (wanted.reverse_bps, found.reverse_bps)] {
+        for (wanted, found) in
+            [(wanted.forward_bps, found.forward_bps), (wanted.reverse_bps, found.reverse_bps)]
+        {
             let ratio = found.unwrap() as f64 / wanted.unwrap() as f64;
             assert!((ratio - 1.0).abs() <= 0.1, "{}: {found:?} of {wanted:?}\n{text}", original.name);
         }
@@ -94,7 +95,11 @@ fn roam_records_the_delay_of_each_path_as_a_trace() {
             let file = format!("mine-path{index}-{kind}.csv");
             let table = std::fs::read_to_string(lab.work.path().join(&file)).unwrap();
             assert!(table.starts_with(format), "{table}");
-            table.lines().skip(1).map(|line| line.split_once(',').unwrap().1.parse::<f64>().unwrap()).collect::<Vec<_>>()
+            table
+                .lines()
+                .skip(1)
+                .map(|line| line.split_once(',').unwrap().1.parse::<f64>().unwrap())
+                .collect::<Vec<_>>()
         };
         let delays = shown("delay", "second,delay_ms\n");
         let least = delays.iter().copied().fold(f64::INFINITY, f64::min);
