@@ -26,6 +26,7 @@ const MAPS: [&str; 14] = [
     "overrides",
     "variant",
     "counters",
+    "cpu",
     "shares",
     "asked",
     "in_force",
