@@ -26,7 +26,7 @@ struct Outstanding<'a> {
 }
 
 impl<'a> Outstanding<'a> {
-    fn new(busy: &[&'a Subflow<'a>]) -> Option<Self> {
+    fn new(busy: &[&'a Subflow<'a>], sent: &[Subflow<'_>]) -> Option<Self> {
         let starved = busy.iter().max_by(|a, b| a.starved().total_cmp(&b.starved()))?;
         let median_of = |figure: fn(&PathFigures) -> f64| {
             busy.iter().map(|one| one.median_of(figure)).fold(0.0, f64::max)
@@ -36,7 +36,7 @@ impl<'a> Outstanding<'a> {
             share: starved.starved(),
             unacked: median_of(|figures| figures.connection_unacked_bytes.unwrap_or_default() as f64),
             window: median_of(|figures| f64::from(figures.send_window_bytes.unwrap_or_default())),
-            rtt_ms: median_of(|figures| figures.srtt_ms),
+            rtt_ms: sent.iter().map(|one| one.median_of(|figures| figures.srtt_ms)).fold(0.0, f64::max),
             reached_bps: busy.iter().map(|one| one.reached_bps()).sum(),
         })
     }
@@ -63,16 +63,17 @@ impl<'a> Outstanding<'a> {
 pub(super) fn limit(
     input: &LimitInput<'_>,
     busy: &[&Subflow<'_>],
+    sent: &[Subflow<'_>],
     received: &[Subflow<'_>],
 ) -> Option<LimitRecord> {
     // With a rate, the subflows wait for the application.
     if input.rate_bps.is_some() || input.server_rate_bps.is_some() {
         return None;
     }
-    let outstanding = Outstanding::new(busy)?;
+    let outstanding = Outstanding::new(busy, sent)?;
     receive_window(input, &outstanding)
         .or_else(|| send_buffer(input, &outstanding))
-        .or_else(|| head_of_line(input, &outstanding, busy, received))
+        .or_else(|| head_of_line(input, &outstanding, sent, received))
 }
 
 fn receive_window(input: &LimitInput<'_>, outstanding: &Outstanding<'_>) -> Option<LimitRecord> {
@@ -113,7 +114,7 @@ fn send_buffer(input: &LimitInput<'_>, outstanding: &Outstanding<'_>) -> Option<
 fn head_of_line(
     input: &LimitInput<'_>,
     outstanding: &Outstanding<'_>,
-    busy: &[&Subflow<'_>],
+    sent: &[Subflow<'_>],
     received: &[Subflow<'_>],
 ) -> Option<LimitRecord> {
     let arrivals = Arrivals::new(input, received)?;
@@ -134,9 +135,9 @@ fn head_of_line(
         median(&waiting).unwrap_or_default() / 1e3
     );
     let rtt_ms = |one: &Subflow<'_>| one.median_of(|figures| figures.srtt_ms);
-    let others = busy.iter().filter(|one| one.path != starved.path);
-    let slow = others.max_by(|a, b| rtt_ms(a).total_cmp(&rtt_ms(b)))?;
-    let remedy = Some(format!("make {} a backup path", slow.path));
+    let others = sent.iter().filter(|one| one.path != starved.path);
+    let slow = others.max_by(|a, b| rtt_ms(a).total_cmp(&rtt_ms(b)));
+    let remedy = slow.map(|slow| format!("make {} a backup path", slow.path));
     let found = record(input, LimitKind::HeadOfLine, outstanding.share * part, because);
     Some(LimitRecord { remedy, ..found })
 }

@@ -75,7 +75,7 @@ pub fn limits(input: &LimitInput<'_>) -> Vec<LimitRecord> {
     found.extend(qdisc(input, &busy).map(Some));
     found.push(delivery::head_of_line(input, &received));
     if input.transport == Transport::Mptcp {
-        found.push(connection::limit(input, &busy, &received));
+        found.push(connection::limit(input, &busy, &sent, &received));
     } else if input.transport == Transport::Tcp {
         found.extend(subflow::limits(input, &busy).into_iter().map(Some));
     }

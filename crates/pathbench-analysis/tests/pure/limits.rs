@@ -185,7 +185,8 @@ fn nothing_is_named_where_the_links_limit() {
             figures.send_buffer_limited_us = Some(t_ms * 1_000);
         };
         if transport == Transport::Mptcp {
-            Run::new(transport).path("eth", 30, nothing).path("wlan", 20, counted).assert_nothing_named();
+            let run = Run::new(transport).path("eth", 30, nothing).path("wlan", 20, counted);
+            run.delivers(|_| 62_500).assert_nothing_named();
         }
     }
 }
@@ -243,7 +244,7 @@ fn a_full_send_buffer_is_named_at_the_sender() {
         let full = |_: u64, figures: &mut PathFigures| {
             starve(figures);
             if figures.connection_unacked_bytes.is_some() {
-                figures.connection_unacked_bytes = Some(125_000);
+                figures.connection_unacked_bytes = Some(100_000);
             }
         };
         let mut run = Run::new(transport).path("eth", 8, full).path("wlan", 4, full).delivers(|_| 15_000);

@@ -1,6 +1,7 @@
 //! Load of the machine from the kernel's text.
 
 use pathbench_host::load::LoadCounters;
+use pathbench_host::thread_time::{ThreadClock, ThreadTime};
 use std::time::Duration;
 
 fn pressure(total_us: u64) -> String {
@@ -47,4 +48,16 @@ fn what_the_kernel_does_not_report_is_absent() {
     let earlier = counters(2, &stat(0, 0, 20));
     let load = one.load_since(&earlier, Duration::from_secs(1));
     assert_eq!(load.unwrap().steal_percent, None);
+}
+
+#[test]
+fn the_time_of_a_thread_is_read_from_schedstat() {
+    let time = ThreadTime::parse("53321 42493 2\n").unwrap();
+    assert_eq!((time.ran, time.waited), (Duration::from_nanos(53_321), Duration::from_nanos(42_493)));
+    for text in ["", "1", "1 x 2", "-1 2 3"] {
+        assert_eq!(ThreadTime::parse(text), None, "{text}");
+    }
+    let own = ThreadClock::of_this_thread().unwrap();
+    let before = own.time().unwrap();
+    assert!(own.time().unwrap().ran >= before.ran);
 }

@@ -21,11 +21,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Fields whose keys are data (path names, matrix keys, figure names), not part of the schema.
-const MAPS: [&str; 14] = [
+const MAPS: [&str; 15] = [
     "given",
     "overrides",
     "variant",
     "counters",
+    "cpu",
     "shares",
     "asked",
     "in_force",
