@@ -415,6 +415,15 @@ mod tests {
     }
 
     #[test]
+    fn responsiveness_runs_only_by_name() {
+        let named = plan(&["--patterns", "responsiveness"]).unwrap();
+        let parts: Vec<_> = named.patterns.iter().map(|pattern| (pattern.name, pattern.nominal())).collect();
+        // 3 s idle, and three phases of 8 s with a pause of 1 s before each.
+        assert_eq!(parts, [("responsiveness", Some(Duration::from_secs(30)))]);
+        assert!(named.patterns[0].fills_paths());
+    }
+
+    #[test]
     fn a_study_until_a_precision_has_many_repetitions() {
         assert_eq!(plan(&["--until-ci", "5%"]).unwrap().repeat, 100);
         assert_eq!(plan(&["--until-ci", "5%", "--repeat", "8", "--warm-up", "2"]).unwrap().repeat, 8);
