@@ -7,7 +7,9 @@ use crate::meter::Wait;
 use crate::protocol::{
     ControlFrame, Fetch, HelloFrame, RefusalCode, RequestError, TestRefusal, TestRequest, VERSION,
 };
-use crate::stream::{DatagramCarrier, GroupMember, StreamChannel, StreamError, StreamGroup, TestPlan, TestStream};
+use crate::stream::{
+    DatagramCarrier, GroupMember, StreamChannel, StreamError, StreamGroup, TestPlan, TestStream,
+};
 use crate::throughput::ReceiveFault;
 use pathbench_record::end::TestId;
 use pathbench_record::network::Client;

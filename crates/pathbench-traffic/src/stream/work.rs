@@ -39,7 +39,9 @@ impl Work {
                 let core = InteractiveCore::new(flow, interactive, test, stream, origin, patience);
                 Self::Interactive(Mutex::new(core))
             }
-            PatternParameters::Datagrams(datagrams) => Self::Datagrams(Box::new(datagram_work(plan, datagrams))),
+            PatternParameters::Datagrams(datagrams) => {
+                Self::Datagrams(Box::new(datagram_work(plan, datagrams)))
+            }
             parameters => match ResponderPlan::new(parameters, test, stream) {
                 Some(respond) => Self::Respond(Mutex::new(MessageResponder::new(respond, origin, patience))),
                 None => Self::transfer(plan, stream),

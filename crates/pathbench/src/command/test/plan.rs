@@ -187,7 +187,8 @@ impl SuitePlan {
         mistakes.extend(study.validate("this suite", repeat).err());
         let has_datagrams = args.patterns.contains(&PatternName::Datagrams);
         if has_datagrams && patterns.len() > 1 {
-            mistakes.push("--patterns: datagrams runs alone, because tcp and mptcp cannot carry it".to_owned());
+            mistakes
+                .push("--patterns: datagrams runs alone, because tcp and mptcp cannot carry it".to_owned());
         }
         let misfit = |pattern: &SuitePattern| {
             args.transports.iter().find_map(|transport| pattern.parameters.misfit(*transport))
