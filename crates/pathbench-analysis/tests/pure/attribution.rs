@@ -70,6 +70,7 @@ fn record(side: Side, direction: DataDirection, paths: Vec<PathFigures>) -> EndR
         deliveries: series(received_bytes),
         offered: series(sent_bytes),
         messages: Vec::new(),
+        datagrams: None,
         path_events: Vec::new(),
         handshake: None,
         fct: None,

@@ -42,6 +42,7 @@ pub fn main_figure(pattern: &str) -> &'static str {
         "ping" => "ping_ms",
         "bulk" => "fct_ms",
         "interactive" => "delay_p50_ms",
+        "datagrams" => "datagram_loss",
         _ => "goodput_mbps",
     }
 }

@@ -51,6 +51,7 @@ pub(crate) fn record_by_hand(test: TestId, parameters: PatternParameters, sent_b
         deliveries: nothing(),
         offered: nothing(),
         messages: Vec::new(),
+        datagrams: None,
         path_events: Vec::new(),
         handshake: None,
         fct: None,

@@ -126,7 +126,9 @@ impl Peer {
         match &self.parameters {
             PatternParameters::Ping(ping) => Some([ping.request_bytes, ping.response_bytes]),
             PatternParameters::Interactive(both) => Some([both.request_bytes, both.response_bytes]),
-            PatternParameters::Bulk(_) | PatternParameters::Throughput(_) => None,
+            PatternParameters::Bulk(_)
+            | PatternParameters::Throughput(_)
+            | PatternParameters::Datagrams(_) => None,
         }
     }
 

@@ -263,6 +263,7 @@ fn lie(test: TestId) -> std::io::Result<Vec<u8>> {
         deliveries: series.clone(),
         offered: series,
         messages: Vec::new(),
+        datagrams: None,
         path_events: Vec::new(),
         handshake: None,
         fct: None,

@@ -70,6 +70,7 @@ fn record(stream: u32) -> EndRecord {
         deliveries: DeliverySeries::starting_at(at(0)),
         offered: DeliverySeries::starting_at(at(0)),
         messages: Vec::new(),
+        datagrams: None,
         path_events: Vec::new(),
         handshake: None,
         fct: Some(Duration::from_millis(900)),

@@ -9,7 +9,7 @@ use pathbench_record::direction::Direction;
 use pathbench_record::document::{EmulatedDirection, RunRecord};
 
 /// The lateness of links does not matter here, beside that of delays.
-const TOLERANCE: &str = "lateness_tolerance=1s";
+const TOLERANCE: &str = "run.lateness_tolerance=1s";
 
 fn measure(name: &str, scenario: &str, options: &[&str]) -> Measured {
     Workplace::new().lab_run(name, scenario, options)
@@ -85,8 +85,7 @@ fn losses_duplicates_and_delays_are_those_of_the_link() {
 fn a_redundant_scheduler_loses_the_product_of_the_losses_and_reports_its_cost() {
     let included = include_str!("../../../../../scenarios/datagrams.toml");
     let scenario = included.replace("name = \"datagrams\"\n", "");
-    let options =
-        ["--no-calibration", "--set", TOLERANCE, "--duration", "12s", "--transports", "mpquic"];
+    let options = ["--no-calibration", "--set", TOLERANCE, "--duration", "12s", "--transports", "mpquic"];
     let measured = measure("datagrams", &scenario, &options);
     let redundant = |run: &&RunRecord| run.variant.values().any(|value| value == "redundant");
     let runs = &measured.document.runs;
