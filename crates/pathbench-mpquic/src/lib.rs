@@ -24,8 +24,8 @@ pub use configuration::{
 pub use core::{Core, DatagramArrival, DatagramDeparture, DatagramUnsent, LINGER, Read, StreamEnd};
 pub use driver::{Driver, InterfaceChange, LocalSocket, SocketId, Start, Turn, Wakeup};
 pub use library::scheduler::CongestionControl;
-pub use library::{DATAGRAM_PREFIX_BYTES, DatagramPrefix};
 pub use library::send_buffer::{FIRST_HELD_BYTES, MOST_HELD_BYTES};
+pub use library::{DATAGRAM_PREFIX_BYTES, DatagramPrefix};
 pub use options::{LocalInterface, LocalPath, QuicOptions};
 pub use path_event::{FIRST_EVENTS, MAX_EVENTS};
 pub use paths::{FIRST_PATHS_BYTES, PATHS_BYTES};

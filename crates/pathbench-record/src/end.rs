@@ -1,8 +1,8 @@
 //! The record of one end at the end of a test.
 
 use crate::connection::{InForce, MptcpFigures, Negotiation, PathEvent};
-use crate::delivery::DeliverySeries;
 use crate::datagram::DatagramLog;
+use crate::delivery::DeliverySeries;
 use crate::direction::Direction;
 use crate::pattern::PatternParameters;
 use crate::resource::{BufferLimits, CpuUse};

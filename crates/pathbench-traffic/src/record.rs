@@ -302,8 +302,7 @@ impl Bounds<'_> {
         let mut own_sent: Vec<u32> =
             self.own.datagrams.iter().flat_map(|log| &log.sent).map(|sent| sent.sequence).collect();
         own_sent.sort_unstable();
-        for (name, entries, direction) in
-            [("sent", &log.sent, sends), ("received", &log.received, receives)]
+        for (name, entries, direction) in [("sent", &log.sent, sends), ("received", &log.received, receives)]
         {
             let goes = parameters.sends(direction);
             let most = if goes { most_logged(parameters) } else { 0 };

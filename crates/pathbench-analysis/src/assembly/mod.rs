@@ -24,8 +24,8 @@ pub use pathbench_record::network::ClientPath;
 
 use crate::metrics::{self, DirectionAnalysis, Disturbance, Measurement, PathCurves};
 use crate::verdict::multipath_verdict;
-use evidence::{as_map, receiving_side};
 use datagrams::Datagrams;
+use evidence::{as_map, receiving_side};
 use messages::Messages;
 use pathbench_record::datagram::DatagramLine;
 use pathbench_record::delivery::{DeliveryLine, DeliverySeries};

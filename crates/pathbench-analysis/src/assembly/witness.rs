@@ -8,6 +8,7 @@ use crate::attribution::CarriedBytes;
 use pathbench_record::direction::Direction;
 use pathbench_record::network::{AddressFamily, ETHERNET_HEADER_BYTES, TCP_HEADER_BYTES};
 use pathbench_record::sample::PathFigures;
+use pathbench_record::transport::Transport;
 
 /// Largest relative difference without a note.
 const TOLERANCE: f64 = 0.05;
@@ -30,6 +31,10 @@ struct Expected {
 
 /// A note for each path and direction in which figures and counters contradict each other.
 pub(super) fn notes(run: &ResolvedRun<'_>) -> Vec<String> {
+    if run.evidence.label.transport == Transport::Udp {
+        // The figures are those of the control connection; the logs of datagrams have both ends.
+        return Vec::new();
+    }
     let of_flow =
         |flow| run.names.carried.iter().filter_map(move |(path, bytes)| note(run, flow, path, *bytes));
     run.flows.iter().flat_map(of_flow).collect()

@@ -9,6 +9,7 @@ pub fn figures_of(pattern: &str) -> &'static [&'static str] {
         "bulk" => &["fct_ms"],
         "interactive" => &["delay_p95_ms"],
         "responsiveness" => &["self_loaded_p50_ms"],
+        "datagrams" => &["datagram_loss", "datagram_jitter_ms"],
         _ => &["goodput_mbps", "stall_ms"],
     }
 }
@@ -33,6 +34,8 @@ impl Measure {
     pub fn of_figure(figure: &str) -> Self {
         match figure {
             "dip" => Self::Difference { smallest: MARGIN },
+            // Parts of 1, often 0.
+            "datagram_loss" | "datagram_late_share" => Self::Difference { smallest: 0.001 },
             "stall_ms" | "recovery_ms" | "failback_ms" | "hung_ms" => Self::Difference { smallest: 20.0 },
             _ => Self::Ratio,
         }

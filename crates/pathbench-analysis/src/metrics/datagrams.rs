@@ -43,7 +43,8 @@ pub fn datagram_fates(logs: &DatagramLogs<'_>) -> Vec<DatagramFate> {
         });
     }
     for arrival in logs.received {
-        let Some(fate) = known.get(&(arrival.path, arrival.sequence)).and_then(|at| fates.get_mut(*at)) else {
+        let Some(fate) = known.get(&(arrival.path, arrival.sequence)).and_then(|at| fates.get_mut(*at))
+        else {
             continue;
         };
         match fate.received {

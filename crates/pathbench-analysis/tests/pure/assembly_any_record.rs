@@ -148,6 +148,7 @@ fn record(side: Side) -> impl Strategy<Value = EndRecord> {
             deliveries,
             offered,
             messages,
+            datagrams: None,
             path_events: events
                 .into_iter()
                 .map(|(at, path)| PathEvent {

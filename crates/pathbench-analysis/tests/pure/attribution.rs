@@ -71,6 +71,7 @@ fn record(side: Side, direction: DataDirection, paths: Vec<PathFigures>) -> EndR
         offered: series(sent_bytes),
         messages: Vec::new(),
         response: None,
+        datagrams: None,
         path_events: Vec::new(),
         handshake: None,
         fct: None,

@@ -37,6 +37,7 @@ pub(crate) fn record(side: Side, started: u64, ended: u64) -> EndRecord {
         rate_limit_bps: None,
         mptcp_counters: None,
         streams: Vec::new(),
+        datagrams: None,
         path_events: Vec::new(),
         samples: Vec::new(),
         samples_thinned_by: 1,

@@ -49,8 +49,10 @@ fn a_datagram_is_late_from_the_deadline_on() {
         DatagramsParameters { deadline: Duration::from_millis(50), ..DatagramsParameters::voice() };
     let sent = every_20_ms(4, 0);
     let delays = [49.0, 50.0, 50.001, 51.0];
-    let received: Vec<_> =
-        (0..4).zip(delays).map(|(sequence, delay)| logged(sequence, 20.0 * f64::from(sequence) + delay, 0)).collect();
+    let received: Vec<_> = (0..4)
+        .zip(delays)
+        .map(|(sequence, delay)| logged(sequence, 20.0 * f64::from(sequence) + delay, 0))
+        .collect();
     let all = figures(&parameters, &sent, &received, false).all;
     assert_eq!((all.late, all.late_share), (Some(2), Some(0.5)));
 }

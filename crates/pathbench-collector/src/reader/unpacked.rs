@@ -63,11 +63,12 @@ impl Effort {
 
 /// Documents, then files of lines.
 const DOCUMENTS: [&str; 3] = ["run.json", "run.partial.json", "trace.json"];
-const LINES: [&str; 8] = [
+const LINES: [&str; 9] = [
     "samples.jsonl",
     "events.jsonl",
     "delivery.jsonl",
     "messages.jsonl",
+    "datagrams.jsonl",
     "links.jsonl",
     "probes.jsonl",
     "sequence.jsonl",

@@ -3,8 +3,7 @@
 use super::plan::PatternPlan;
 use super::section::ScenarioSection;
 use pathbench_record::datagram::{
-    DATAGRAM_HEADER_BYTES, DatagramsParameters, MAX_FRAME_BYTES, MAX_FRAMES_PER_SECOND,
-    MAX_PACKET_BYTES,
+    DATAGRAM_HEADER_BYTES, DatagramsParameters, MAX_FRAME_BYTES, MAX_FRAMES_PER_SECOND, MAX_PACKET_BYTES,
 };
 use pathbench_record::direction::DataDirection;
 use pathbench_record::pattern::PatternParameters;
@@ -54,7 +53,9 @@ pub(super) fn check_fit(run: &ScenarioSection<'_>, labels: &[TransportLabel], pa
         let misfit = labels.iter().find_map(|label| parameters.misfit(label.transport));
         if let Some(problem) = misfit {
             let remedy = match pattern {
-                PatternPlan::Datagrams(_) => "make run.transports of udp, quic and mpquic, or run this pattern in a scenario of its own",
+                PatternPlan::Datagrams(_) => {
+                    "make run.transports of udp, quic and mpquic, or run this pattern in a scenario of its own"
+                }
                 _ => "remove udp from run.transports, or make the pattern \"datagrams\"",
             };
             run.wrong("transports", problem, remedy);
@@ -62,4 +63,3 @@ pub(super) fn check_fit(run: &ScenarioSection<'_>, labels: &[TransportLabel], pa
         }
     }
 }
-

@@ -156,7 +156,8 @@ fn label(text: &str, paths: &[&str]) -> Result<Vec<TransportLabel>, Fault> {
         let guess = nearest(name, &["tcp", "mptcp", "quic", "mpquic", "udp"])
             .first()
             .map_or_else(String::new, |guess| format!("did you mean `{guess}`? "));
-        let remedy = format!("{guess}available are tcp, mptcp, quic, mpquic and udp, each also with @PATH or @*");
+        let remedy =
+            format!("{guess}available are tcp, mptcp, quic, mpquic and udp, each also with @PATH or @*");
         return Err((format!("`{name}` is not a transport"), remedy));
     };
     let bound = |path: &&str| TransportLabel { transport, path: Some((*path).to_owned()) };

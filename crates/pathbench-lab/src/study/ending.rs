@@ -43,6 +43,7 @@ pub fn main_figure(pattern: &str) -> &'static str {
         "bulk" => "fct_ms",
         "interactive" => "delay_p50_ms",
         "responsiveness" => "self_loaded_p50_ms",
+        "datagrams" => "datagram_loss",
         _ => "goodput_mbps",
     }
 }

@@ -96,7 +96,7 @@ fn session(
         }
         begun.attempt.mark(&planned, &mut record);
         let (samples, events, deliveries, messages) = Default::default();
-        let assembled = AssembledRun { record, samples, events, deliveries, messages };
+        let assembled = AssembledRun { record, samples, events, deliveries, messages, datagrams: Vec::new() };
         let run = ConductedRun { assembled, link_samples: Vec::new(), origin: Timestamp::default() };
         progress.enter(begun, run).unwrap();
     }

@@ -64,12 +64,7 @@ impl DatagramNotes {
     }
 }
 
-fn push(
-    enabled: bool,
-    notes: &mut VecDeque<(PathId, DatagramPrefix)>,
-    path: PathId,
-    datagram: &[u8],
-) {
+fn push(enabled: bool, notes: &mut VecDeque<(PathId, DatagramPrefix)>, path: PathId, datagram: &[u8]) {
     if !enabled {
         return;
     }

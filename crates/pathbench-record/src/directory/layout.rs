@@ -15,14 +15,8 @@ pub(super) const PARTIAL: &str = "run.partial.json";
 /// The records of the finished runs of an unfinished result.
 pub(super) const RECORDS: &str = "runs.partial.jsonl";
 /// The files with lines of runs.
-pub(super) const LINES_OF_RUNS: [&str; 6] = [
-    Sample::FILE,
-    Event::FILE,
-    DeliveryLine::FILE,
-    MessageLine::FILE,
-    LinkSample::FILE,
-    DatagramLine::FILE,
-];
+pub(super) const LINES_OF_RUNS: [&str; 6] =
+    [Sample::FILE, Event::FILE, DeliveryLine::FILE, MessageLine::FILE, LinkSample::FILE, DatagramLine::FILE];
 pub const TRACE_FILE: &str = "trace.json";
 pub const SEQUENCE_FILE: &str = "sequence.jsonl";
 

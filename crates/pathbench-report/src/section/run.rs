@@ -214,9 +214,10 @@ fn datagrams_in_short((direction, record): (&Direction, &DatagramRecord)) -> Str
     parts.extend(all.jitter_ms.map(|ms| format!("jitter {}", duration(ms))));
     parts.extend(all.late_share.filter(|share| *share > 0.0).map(|share| format!("{} late", percent(share))));
     let redundant = record.redundant_bytes;
-    parts.extend((redundant > 0).then(|| {
-        format!("{redundant} bytes of copies for {} bytes delivered", record.delivered_bytes)
-    }));
+    parts.extend(
+        (redundant > 0)
+            .then(|| format!("{redundant} bytes of copies for {} bytes delivered", record.delivered_bytes)),
+    );
     parts.join(", ")
 }
 

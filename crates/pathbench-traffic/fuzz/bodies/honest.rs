@@ -52,6 +52,7 @@ pub(crate) fn record_by_hand(test: TestId, parameters: PatternParameters, sent_b
         offered: nothing(),
         messages: Vec::new(),
         response: None,
+        datagrams: None,
         path_events: Vec::new(),
         handshake: None,
         fct: None,

@@ -128,7 +128,8 @@ impl Peer {
             PatternParameters::Interactive(both) => Some([both.request_bytes, both.response_bytes]),
             PatternParameters::Bulk(_)
             | PatternParameters::Throughput(_)
-            | PatternParameters::Responsiveness(_) => None,
+            | PatternParameters::Responsiveness(_)
+            | PatternParameters::Datagrams(_) => None,
         }
     }
 

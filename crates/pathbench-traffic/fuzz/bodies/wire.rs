@@ -1,15 +1,18 @@
 //! Bytes as they come off the wire, to one of four readers: the frames of the test protocol, the messages of `ping` and
 //! `interactive`, the probes of networks, the packets of a path MTU's examination. The first byte chooses.
 
+use pathbench_record::datagram::DatagramsParameters;
 use pathbench_record::direction::Direction;
 use pathbench_record::end::TestId;
 use pathbench_record::network::AddressFamily;
 use pathbench_record::pattern::{InteractiveParameters, PatternParameters, PingParameters};
 use pathbench_record::time::Timestamp;
 use pathbench_traffic::datagram::{
-    DatagramClient as _, DatagramKind, DatagramMessage, DatagramResponder, MAGIC, Unsent,
+    DatagramClient as _, DatagramKind, DatagramMessage, DatagramResponder, MAGIC, PathJoin, Unsent,
 };
+use pathbench_traffic::flow::{FlowReceiver, ReceiverPlan};
 use pathbench_traffic::messages::{self, InteractiveCore, PingCore, RequesterStep, ResponderPlan};
+use pathbench_traffic::meter::Meter;
 use pathbench_traffic::path_mtu::{Finder, MtuBounds, SessionParameters, Watch, WatchPace};
 use pathbench_traffic::probe::NetworkProber;
 use pathbench_traffic::protocol::{DecodeError, DecodedEvent, Decoder};
@@ -105,6 +108,11 @@ fn probes(bytes: &[u8]) {
     let mut responder = DatagramResponder::new(Access::Open, 2, now);
     let mut prober = NetworkProber::new(0, now, Duration::from_millis(100), 1, None);
     let _ = prober.poll(now);
+    let mut join = PathJoin::new(TestId([7; 16]), 0, 1, None);
+    let parameters =
+        DatagramsParameters { duration: Duration::from_millis(100), ..DatagramsParameters::voice() };
+    let plan = ReceiverPlan { parameters, is_flow_per_path: bytes.len() % 2 == 0 };
+    let mut flow = FlowReceiver::new(plan, Meter::new(now, Duration::from_secs(1)));
     for piece in bytes.chunks(64) {
         let datagram = [&MAGIC[..], piece].concat();
         for datagram in [piece, &datagram] {
@@ -116,8 +124,15 @@ fn probes(bytes: &[u8]) {
                 );
             }
             prober.received(now + Duration::from_millis(5), datagram);
+            if let Some(message) = DatagramMessage::decode(datagram) {
+                join.receive(now, &message);
+                let length = usize::try_from(message.value % 2_000).unwrap_or_default();
+                flow.receive(now, message.cookie as u32, message.sequence, length);
+            }
+            assert!(join.poll(now).is_none_or(|request| request.len() < 400));
         }
     }
+    assert!(flow.meter.received_bytes <= 5 * 160 && flow.log.len() <= 5 + 64);
     prober.finish();
     assert_eq!(prober.take_settled().len(), 1);
 }

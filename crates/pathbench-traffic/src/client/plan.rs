@@ -64,7 +64,8 @@ impl ClientPlan {
         if self.quic.paths.is_empty() {
             return vec![UdpPath { interface: self.interface.clone(), local: self.local }];
         }
-        let path = |path: &LocalPath| UdpPath { interface: Some(path.interface.clone()), local: path.address };
+        let path =
+            |path: &LocalPath| UdpPath { interface: Some(path.interface.clone()), local: path.address };
         self.quic.paths.iter().map(path).collect()
     }
 
@@ -73,7 +74,8 @@ impl ClientPlan {
     pub(super) fn parameters_in_use(&self) -> PatternParameters {
         let mut parameters = self.parameters.clone().for_transport(self.transport);
         if let PatternParameters::Datagrams(datagrams) = &mut parameters {
-            let is_copied = self.transport == Transport::Mpquic && self.quic.scheduler == Scheduler::Redundant;
+            let is_copied =
+                self.transport == Transport::Mpquic && self.quic.scheduler == Scheduler::Redundant;
             let paths = if self.transport == Transport::Udp || is_copied { self.quic.paths.len() } else { 1 };
             datagrams.paths = u32::try_from(paths.max(1)).unwrap_or(u32::MAX);
         }

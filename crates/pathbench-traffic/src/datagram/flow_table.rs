@@ -97,7 +97,8 @@ impl FlowTable {
         let flow = Arc::clone(tables.tests.get(&test)?);
         let index = u32::try_from(message.value).ok()?;
         let session = message.session;
-        let is_foreign = |(other, path): &(Arc<ServerFlow>, u32)| !Arc::ptr_eq(other, &flow) || *path != index;
+        let is_foreign =
+            |(other, path): &(Arc<ServerFlow>, u32)| !Arc::ptr_eq(other, &flow) || *path != index;
         if tables.sessions.get(&session).is_some_and(is_foreign) {
             return None;
         }
@@ -115,14 +116,17 @@ impl FlowTable {
 
     /// Logs a datagram of `length` bytes from an address that has returned its cookie.
     pub(super) fn receive(&self, now: Timestamp, message: &DatagramMessage, length: usize) {
-        let found = lock(&self.0).sessions.get(&message.session).map(|(flow, path)| (Arc::clone(flow), *path));
+        let found =
+            lock(&self.0).sessions.get(&message.session).map(|(flow, path)| (Arc::clone(flow), *path));
         let Some((flow, path)) = found else { return };
         if let Some(Some(path)) = lock(&flow.paths).get_mut(path as usize) {
             path.proved = now;
         }
         let Some(receiver) = &flow.receiver else { return };
-        let is_permitted =
-            flow.pacers.as_ref().is_none_or(|pacers| pacers.received.charge_within(now, length, LONGEST_DEBT));
+        let is_permitted = flow
+            .pacers
+            .as_ref()
+            .is_none_or(|pacers| pacers.received.charge_within(now, length, LONGEST_DEBT));
         let mut receiver = lock(receiver);
         if is_permitted {
             receiver.receive(now, path, message.sequence, length);

@@ -17,8 +17,8 @@ pub(crate) use admission::{COOKIE_RENEWAL, COOKIE_VALIDITY, random_bytes, random
 pub use admission::{Cookies, Cost, DatagramBudget};
 pub(crate) use client::{BUFFER_BYTES, STALE, TICK, turn, wait};
 pub use client::{DatagramClient, Outgoing};
-pub use flow_client::{FlowError, PathJoin};
 pub(crate) use flow_client::{FlowArrival, UdpFlows};
+pub use flow_client::{FlowError, PathJoin};
 pub(crate) use flow_table::{FlowSlot, FlowTable, LONGEST_DEBT};
 pub use message::{DatagramKind, DatagramMessage, HEADER_BYTES, MAGIC, MAX_TEXT_BYTES};
 pub(crate) use message::{HELLO_BYTES, MOST_PACKET_BYTES, floor_bytes, tiny_bytes};

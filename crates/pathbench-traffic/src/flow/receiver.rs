@@ -51,9 +51,7 @@ impl FlowReceiver {
     /// the peer's choice, so only those of udp are checked.
     pub fn receive(&mut self, at: Timestamp, path: u32, sequence: u32, length: usize) {
         let is_known_path = !self.is_flow_per_path || path < self.parameters.paths;
-        if sequence >= self.count
-            || !is_known_path
-            || length != self.parameters.size_bytes(sequence) as usize
+        if sequence >= self.count || !is_known_path || length != self.parameters.size_bytes(sequence) as usize
         {
             self.foreign = self.foreign.saturating_add(1);
             return;

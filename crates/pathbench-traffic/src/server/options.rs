@@ -3,6 +3,7 @@
 use crate::protocol::RefusalCode;
 use crate::stream::{MAX_SERVER_BLOCKS_BYTES, MAX_SERVER_FIGURES};
 use crate::token::Access;
+use pathbench_record::datagram::{LoggedDatagram, MAX_DATAGRAMS};
 use pathbench_record::end::{MAX_RECORD_BYTES, MessageRecord, PathSample};
 use pathbench_record::pattern::{MAX_MESSAGES, MAX_STREAMS, PatternParameters};
 use pathbench_record::text::duration;
@@ -99,6 +100,20 @@ const _: () = assert!(2 * size_of::<(Timestamp, ConnectionSnapshot)>() <= FIGURE
 /// A message in its core, in the record of its stream and in that of the test; vectors double as they grow.
 const MESSAGE_BYTES: u64 = 4 * size_of::<MessageRecord>() as u64;
 
+/// A datagram in its core, in the record of its stream and in that of the test; vectors double as they grow. Duplicates
+/// made by the network are an eighth more.
+const DATAGRAM_BYTES: u64 = 4 * size_of::<LoggedDatagram>() as u64 * 9 / 8;
+
+/// Datagrams of a QUIC connection that wait for their logs.
+const WAITING_DATAGRAMS_BYTES: u64 = 3 * MIB;
+
+/// Messages or datagrams of a test.
+const PATTERN_BYTES: u64 = {
+    let messages = MAX_MESSAGES as u64 * MESSAGE_BYTES;
+    let datagrams = MAX_DATAGRAMS * DATAGRAM_BYTES + WAITING_DATAGRAMS_BYTES;
+    if messages > datagrams { messages } else { datagrams }
+};
+
 /// One second of a stream in both directions: 100 bins of 8 bytes and 50 silences of 16, twice as vectors double, once
 /// more in the record, and 10 KiB as JSON.
 const STREAM_SECOND_BYTES: u64 = 20 * KIB;
@@ -111,7 +126,7 @@ const FETCH_BYTES: u64 = MAX_RECORD_BYTES as u64 + QUIC_UNTRUSTED_SEND_BYTES;
 
 /// Maximum of a test, without its connections and the seconds of its streams.
 const TEST_BYTES: u64 = MAX_SERVER_FIGURES as u64 * FIGURE_BYTES
-    + MAX_MESSAGES as u64 * MESSAGE_BYTES
+    + PATTERN_BYTES
     + MAX_SERVER_BLOCKS_BYTES as u64
     + RECORD_BYTES
     + QUIC_TEST_BYTES;

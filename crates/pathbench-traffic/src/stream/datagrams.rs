@@ -167,11 +167,8 @@ fn receive(
     let (mut end_written, mut done_written, mut done) = (false, false, false);
     let mut peer_ended: Option<Timestamp> = None;
     while !(end_written && done_written && done) {
-        let limit = if take_datagrams(stream, work, carrier, clock, on_first_byte) {
-            Duration::ZERO
-        } else {
-            TICK
-        };
+        let limit =
+            if take_datagrams(stream, work, carrier, clock, on_first_byte) { Duration::ZERO } else { TICK };
         let frame = channel.next_frame_within(limit)?;
         let now = clock.now();
         match frame {

@@ -43,10 +43,10 @@ fn frames_leave_at_their_times_in_packets_of_nearly_equal_size() {
             FlowStep::Finished => break,
         }
     }
-    let expected: Vec<_> = (0..9).map(|sequence| {
-        (sequence, if sequence % 3 == 0 { 84 } else { 83 }, 10 * MS * (sequence / 3))
-    });
-    assert_eq!(left, expected.collect::<Vec<_>>());
+    let size = |sequence: u32| if sequence % 3 == 0 { 84 } else { 83 };
+    let expected: Vec<_> =
+        (0..9).map(|sequence| (sequence, size(sequence), 10 * MS * (sequence / 3))).collect();
+    assert_eq!(left, expected);
 }
 
 #[test]
@@ -99,7 +99,8 @@ fn copies_are_delivered_once_and_flows_of_several_paths_each() {
 #[test]
 fn foreign_datagrams_are_counted_and_not_logged() {
     let mut receiver = receiver(1, true);
-    for (path, sequence, length) in [(0, 9, 84), (0, u32::MAX, 84), (1, 0, 84), (0, 0, 85), (u32::MAX, 0, 84)] {
+    for (path, sequence, length) in [(0, 9, 84), (0, u32::MAX, 84), (1, 0, 84), (0, 0, 85), (u32::MAX, 0, 84)]
+    {
         receiver.receive(Timestamp::default(), path, sequence, length);
     }
     assert_eq!((receiver.log.len(), receiver.foreign, receiver.meter.received_bytes), (0, 5, 0));

@@ -82,7 +82,12 @@ fn each_datagram_that_leaves_is_logged_at_both_ends() {
         let (client, server) = service.run(transport, short());
         for (sender, receiver) in [(&client, &server), (&server, &client)] {
             let (sent, received) = (&log(sender).sent, &log(receiver).received);
-            assert!(sent.len() > 50, "{transport}: {} of 100 left, {} unsent", sent.len(), log(sender).unsent);
+            assert!(
+                sent.len() > 50,
+                "{transport}: {} of 100 left, {} unsent",
+                sent.len(),
+                log(sender).unsent
+            );
             assert_eq!(sent.len() as u64 + log(sender).unsent, 100, "{transport}");
             // Loopback loses nothing.
             assert_eq!(sequences(sent), sequences(received), "{transport}");
@@ -105,7 +110,10 @@ fn udp_sends_a_flow_on_each_path_and_names_them() {
     let mut plan = service.plan(Transport::Udp, short());
     plan.quic.paths = vec![path(1), path(2)];
     let (client, server) = completed(run_client(&plan, &clock(), &Unobserved));
-    assert_eq!(log(&client).paths, ["127.0.0.1".parse::<std::net::IpAddr>().unwrap(), "127.0.0.2".parse().unwrap()]);
+    assert_eq!(
+        log(&client).paths,
+        ["127.0.0.1".parse::<std::net::IpAddr>().unwrap(), "127.0.0.2".parse().unwrap()]
+    );
     for received in [&log(&client).received, &log(&server).received] {
         for path in 0..2 {
             assert!(received.iter().filter(|one| one.path == path).count() > 50);
@@ -160,7 +168,10 @@ fn a_server_holds_its_rate_limit_in_both_directions() {
         let upload = DatagramsParameters { direction: DataDirection::Upload, ..heavy.clone() };
         let (_, server) = service.run(transport, upload);
         let received = server.deliveries.total_bytes();
-        assert!(received <= most && received > most / 4, "{transport}: {received} bytes taken, at most {most}");
+        assert!(
+            received <= most && received > most / 4,
+            "{transport}: {received} bytes taken, at most {most}"
+        );
         assert!(log(&server).omitted > 100, "{transport}");
     }
 }

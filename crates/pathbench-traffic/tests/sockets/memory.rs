@@ -97,7 +97,7 @@ impl Process {
 
     fn session(&self, transport: Transport) -> Session {
         let (remote, security) = match transport {
-            Transport::Tcp | Transport::Mptcp => (self.tcp, Security::Clear),
+            Transport::Tcp | Transport::Mptcp | Transport::Udp => (self.tcp, Security::Clear),
             Transport::Quic | Transport::Mpquic => (self.quic, self.security.clone()),
         };
         Session::new(

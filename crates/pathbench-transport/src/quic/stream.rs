@@ -1,7 +1,7 @@
 //! A bidirectional stream as a connection: blocking calls with a time limit.
 
-use super::datagrams::QuicDatagrams;
 use super::connection::{QuicConnection, StreamSignals, wait};
+use super::datagrams::QuicDatagrams;
 use crate::error::{Failure, ReceiveError, SendError};
 use crate::telemetry::ConnectionSnapshot;
 use bytes::Bytes;

@@ -264,6 +264,7 @@ fn lie(test: TestId) -> std::io::Result<Vec<u8>> {
         offered: series,
         messages: Vec::new(),
         response: None,
+        datagrams: None,
         path_events: Vec::new(),
         handshake: None,
         fct: None,

@@ -71,6 +71,7 @@ fn record(stream: u32) -> EndRecord {
         offered: DeliverySeries::starting_at(at(0)),
         messages: Vec::new(),
         response: None,
+        datagrams: None,
         path_events: Vec::new(),
         handshake: None,
         fct: Some(Duration::from_millis(900)),

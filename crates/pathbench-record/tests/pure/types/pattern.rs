@@ -1,6 +1,7 @@
 //! Parameters of the patterns.
 
 use pathbench_record::connection::Scheduler;
+use pathbench_record::datagram::DatagramsParameters;
 use pathbench_record::direction::{DataDirection, Direction, LinkDirection};
 use pathbench_record::pattern::{
     Amount, BulkParameters, InteractiveParameters, ParameterError, PatternParameters, PingParameters,
@@ -281,4 +282,37 @@ fn the_backup_scheduler_has_the_thresholds_of_multipathtester() {
     let expected = serde_json::json!({ "name": "backup", "srtt_above_ms": 600.0, "rto_above_ms": 1500.0 });
     assert_eq!(json, expected);
     assert_eq!(Scheduler::backup().name(), "backup");
+}
+
+#[test]
+fn datagrams_are_bounded_and_fit_only_transports_without_retransmission() {
+    let voice = DatagramsParameters::voice();
+    let video = DatagramsParameters::video();
+    assert_eq!((voice.packets_per_frame(), voice.datagrams(), voice.datagrams_in_all()), (1, 500, 1_000));
+    assert_eq!((video.packets_per_frame(), video.datagrams()), (18, 18 * 600));
+    assert_eq!((0..18).map(|sequence| video.size_bytes(sequence)).sum::<u32>(), 20_000);
+    assert_eq!(video.due(18 * 60), Duration::from_secs(1));
+    assert_eq!((video.frame_of(17), video.frame_of(18)), (0, 1));
+    for parameters in [voice.clone(), video.clone()] {
+        assert_eq!(PatternParameters::Datagrams(parameters).validate(), Ok(()));
+    }
+    for wrong in [
+        DatagramsParameters { frames_per_second: 0, ..voice.clone() },
+        DatagramsParameters { frame_bytes: 39, ..voice.clone() },
+        DatagramsParameters { packet_bytes: 10, ..voice.clone() },
+        DatagramsParameters { frame_bytes: 41, packet_bytes: 40, ..voice.clone() },
+        DatagramsParameters { paths: 9, ..voice.clone() },
+        DatagramsParameters { duration: Duration::ZERO, ..voice.clone() },
+        DatagramsParameters { duration: Duration::from_secs(3600), ..video.clone() },
+        DatagramsParameters { duration: Duration::MAX, frame_bytes: u32::MAX, ..video },
+    ] {
+        assert!(PatternParameters::Datagrams(wrong.clone()).validate().is_err(), "{wrong:?}");
+    }
+    let (datagrams, ping) =
+        (PatternParameters::Datagrams(voice), PatternParameters::Ping(PingParameters::default()));
+    for transport in Transport::ALL.into_iter().chain([Transport::Udp]) {
+        assert_eq!(datagrams.misfit(transport).is_none(), transport.carries_datagrams(), "{transport}");
+        assert_eq!(ping.misfit(transport).is_none(), transport != Transport::Udp, "{transport}");
+        assert_eq!(transport.name().parse(), Ok(transport));
+    }
 }

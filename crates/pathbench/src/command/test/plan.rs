@@ -212,7 +212,8 @@ impl SuitePlan {
         mistakes.extend(check_options(args, tls, &patterns, &choice).err());
         mistakes.extend(study.validate("this suite", repeat).err());
         if has_datagrams && patterns.len() > 1 {
-            mistakes.push("--patterns: datagrams runs alone, because tcp and mptcp cannot carry it".to_owned());
+            mistakes
+                .push("--patterns: datagrams runs alone, because tcp and mptcp cannot carry it".to_owned());
         }
         let misfit = |pattern: &SuitePattern| {
             args.transports.iter().find_map(|transport| pattern.parameters.misfit(*transport))
