@@ -6,8 +6,8 @@ use super::tree::{Item, TomlValue as Written};
 use pathbench_link::trace::{self, MAX_BYTES, RateUnit, TraceError, TraceFormat, TraceOptions};
 use pathbench_link::{
     Discipline, Engines, Field, JitterDistribution, LinkChange, LinkModel, LinkParameter, LossModel,
-    PARAMETERS, ParameterKind, QueueIsolation, RateModel, RateSchedule, ScheduleEnd, TraceOf, Value, overlay, parameter,
-    queue_bytes,
+    PARAMETERS, ParameterKind, QueueIsolation, RateModel, RateSchedule, ScheduleEnd, TraceOf, Value, overlay,
+    parameter, queue_bytes,
 };
 use pathbench_record::file;
 use pathbench_record::units::{QueueLimit, Rate, Span};

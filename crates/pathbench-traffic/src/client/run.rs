@@ -10,8 +10,8 @@ use crate::protocol::{
 };
 use crate::record::{InvalidRecord, check_peer, most_record_bytes};
 use crate::stream::{
-    Cursor, DatagramCarrier, GroupMember, RECORD_TIME, StreamChannel, StreamError, StreamGroup, TICK, TestPlan,
-    TestStream, Update, processor,
+    Cursor, DatagramCarrier, GroupMember, RECORD_TIME, StreamChannel, StreamError, StreamGroup, TICK,
+    TestPlan, TestStream, Update, processor,
 };
 use crate::throughput::ALTERED;
 use pathbench_record::document::UnreachableBecause;

@@ -81,7 +81,9 @@ pub(super) fn exchange(
         is_sent.store(true, Ordering::Release);
         sent
     };
-    stream.run_both("datagrams", clock, send, || receive(stream, work, carrier, channel, &is_sent, on_first_byte))
+    stream.run_both("datagrams", clock, send, || {
+        receive(stream, work, carrier, channel, &is_sent, on_first_byte)
+    })
 }
 
 fn send(

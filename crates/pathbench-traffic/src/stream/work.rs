@@ -55,7 +55,9 @@ impl Work {
                 };
                 Self::Load(Box::new(LoadWork::new(LoadCore::new(load, origin))))
             }
-            PatternParameters::Datagrams(datagrams) => Self::Datagrams(Box::new(datagram_work(plan, datagrams))),
+            PatternParameters::Datagrams(datagrams) => {
+                Self::Datagrams(Box::new(datagram_work(plan, datagrams)))
+            }
             parameters => match ResponderPlan::new(parameters, test, stream) {
                 Some(respond) => Self::Respond(Mutex::new(MessageResponder::new(respond, origin, patience))),
                 None => Self::transfer(plan, stream),

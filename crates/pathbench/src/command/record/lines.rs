@@ -280,7 +280,11 @@ impl LineRecorder<'_> {
     }
 
     /// Runs a test with the first of [`FILLING`] that this host permits.
-    fn run_filling(&self, target: &ServerTarget, parameters: &PatternParameters) -> MeasuredValue<ClientOutcome> {
+    fn run_filling(
+        &self,
+        target: &ServerTarget,
+        parameters: &PatternParameters,
+    ) -> MeasuredValue<ClientOutcome> {
         for congestion in FILLING {
             let outcome = self.run(target, parameters, Some(congestion))?;
             if !matches!(outcome.error, Some(ClientError::Incapable { .. })) {

@@ -329,8 +329,8 @@ fn patterns(args: &TrafficArgs) -> Vec<SuitePattern> {
     let wanted = |pattern: PatternName| {
         let both = matches!(pattern, PatternName::ThroughputUpload | PatternName::ThroughputDownload);
         // Half a minute of load is not part of the suite, and tcp cannot carry datagrams.
-        let is_default = !matches!(pattern, PatternName::Responsiveness | PatternName::Datagrams)
-            && (both || !args.quick);
+        let is_default =
+            !matches!(pattern, PatternName::Responsiveness | PatternName::Datagrams) && (both || !args.quick);
         (args.patterns.is_empty() && is_default)
             || args.patterns.contains(&pattern)
             || (both && args.patterns.contains(&PatternName::Throughput))
