@@ -359,7 +359,10 @@ fn traces_are_read_from_the_scenarios_own_directory() {
     assert_eq!(link.engine, LinkEngine::Emulated);
     std::fs::write(directory.path().join("pairs.csv"), "0,9.5\n1,8.5\n").expect("written");
     let refused = read("rate_trace = \"pairs.csv\"").expect_err("no unit").to_string();
-    assert!(refused.contains("rate_trace_unit") && refused.contains("Mbit/s or bytes per second"), "{refused}");
+    assert!(
+        refused.contains("rate_trace_unit") && refused.contains("Mbit/s or bytes per second"),
+        "{refused}"
+    );
     let link = read("rate_trace = \"pairs.csv\"\nrate_trace_unit = \"mbit/s\"").expect("valid");
     assert_eq!(link.forward.mean_rate_bps(), Some(9_000_000));
     let wrong = read("rate_trace = \"bad.trace\"").expect_err("not a trace").to_string();
