@@ -156,7 +156,7 @@ impl<'a> Header<'a> {
         }
     }
 
-    fn rows<'b>(bytes: &'b [u8]) -> Result<impl Iterator<Item = Line<'b>> + use<'b>, TraceError> {
+    fn rows(bytes: &[u8]) -> Result<impl Iterator<Item = Line<'_>>, TraceError> {
         Ok(Lines::with_content(bytes)?.skip(1))
     }
 
