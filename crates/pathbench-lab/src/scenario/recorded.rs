@@ -289,7 +289,7 @@ impl Text {
         self.line(&format!("transports = [{}]", listed.join(", ")));
         match traffic {
             RecordedTraffic::Throughput => {
-                self.line("pattern = \"throughput\"\nduration = \"10s\"\nrepeat = 3")
+                self.line("pattern = \"throughput\"\nduration = \"10s\"\nrepeat = 3");
             }
             RecordedTraffic::Interactive(duration) => {
                 let duration = Span(Duration::from_secs(duration.as_secs().max(1)));

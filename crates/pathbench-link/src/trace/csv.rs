@@ -147,16 +147,16 @@ impl<'a> Header<'a> {
             [] => Err(TraceError::NoColumn { line: self.line, found: self.found(), what, example }),
             [one] => Ok(*one),
             several => {
-                let names: Vec<String> = several
+                let columns: Vec<String> = several
                     .iter()
                     .map(|&index| format!("`{}`", shown(self.columns[index].as_bytes())))
                     .collect();
-                Err(TraceError::SeveralColumns { line: self.line, found: names.join(", "), what })
+                Err(TraceError::SeveralColumns { line: self.line, found: columns.join(", "), what })
             }
         }
     }
 
-    fn rows<'b>(&self, bytes: &'b [u8]) -> Result<impl Iterator<Item = Line<'b>> + use<'b>, TraceError> {
+    fn rows(bytes: &[u8]) -> Result<impl Iterator<Item = Line<'_>>, TraceError> {
         Ok(Lines::with_content(bytes)?.skip(1))
     }
 
@@ -247,7 +247,7 @@ pub(super) fn rate(bytes: &[u8], options: &TraceOptions) -> Result<RateSchedule,
         units: RateUnit::choices(),
     })?;
     let (mut steps, mut times) = (StepBuilder::new(), Times::default());
-    for line in header.rows(bytes)? {
+    for line in Header::rows(bytes)? {
         let at = times.parse(&line, header.field(&line, time)?, time_unit)?;
         steps.push(&line, at, rate_value(&line, header.field(&line, column)?, unit)?)?;
     }
@@ -320,7 +320,7 @@ pub(super) fn delays(bytes: &[u8], options: &TraceOptions) -> Result<(Vec<Sample
         .ok_or_else(|| TraceError::NoTimeUnit { line: header.line, found: shown(name.as_bytes()) })?;
     let mut times = Times::default();
     let mut samples: Vec<Sample> = Vec::new();
-    for line in header.rows(bytes)? {
+    for line in Header::rows(bytes)? {
         let at = times.parse(&line, header.field(&line, time)?, time_unit)?;
         let fate = delay_value(&line, header.field(&line, column)?, unit, trip)?;
         push(&mut samples, &line, at, fate)?;
@@ -373,7 +373,7 @@ pub(super) fn lens(bytes: &[u8]) -> Result<Vec<Sample>, TraceError> {
         header.ok_or(TraceError::Empty { expected: "of the columns timestamp,rtt,uplink,downlink" })?;
     let mut times = Times::default();
     let mut samples = Vec::new();
-    for line in header.rows(bytes)? {
+    for line in Header::rows(bytes)? {
         let at = times.parse(&line, header.field(&line, 0)?, None)?;
         let value =
             |index| delay_value(&line, header.field(&line, index)?, TimeUnit::Milliseconds, Trip::Round);
@@ -398,7 +398,7 @@ pub(super) fn loss(bytes: &[u8], options: &TraceOptions) -> Result<LossSchedule,
     let is_percent =
         words(&lower).iter().any(|word| word.contains('%') || matches!(*word, "percent" | "pct"));
     let (mut steps, mut times) = (StepBuilder::new(), Times::default());
-    for line in header.rows(bytes)? {
+    for line in Header::rows(bytes)? {
         let at = times.parse(&line, header.field(&line, time)?, time_unit)?;
         let text = header.field(&line, column)?;
         let (digits, percent) = match text.strip_suffix(b"%") {

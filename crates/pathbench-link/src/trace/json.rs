@@ -38,7 +38,7 @@ fn validated<W, V>(
         validate(one).map_err(|problem| {
             let begin = positions(bytes, list).next().unwrap_or(0);
             let at = positions(bytes, key).filter(|at| *at > begin).nth(index).unwrap_or(begin);
-            let line = 1 + bytes[..at].iter().filter(|byte| **byte == b'\n').count() as u64;
+            let line = bytes[..at].split(|byte| *byte == b'\n').count() as u64;
             let problem = problem.chars().filter(|c| !c.is_control()).collect();
             TraceError::Json { line, problem, remedy }
         })

@@ -85,16 +85,14 @@ pub(super) fn losses(samples: &[Sample], trip: Trip, direction: Option<Direction
         }
         let (sent, lost) = &mut windows[index];
         // A packet that was lost on its way to the server says nothing about the other direction.
-        let counts = match (own, sample.fate) {
-            (Some(Direction::Download), Fate::Lost(Some(Direction::Upload))) => false,
-            _ => true,
-        };
+        let is_elsewhere =
+            matches!((own, sample.fate), (Some(Direction::Download), Fate::Lost(Some(Direction::Upload))));
         let is_lost = match (own, sample.fate) {
             (_, Fate::Answered(_)) => false,
             (Some(own), Fate::Lost(in_direction)) => in_direction == Some(own),
             (None, Fate::Lost(_)) => true,
         };
-        *sent += u32::from(counts);
+        *sent += u32::from(!is_elsewhere);
         *lost += u32::from(is_lost);
     }
     // The last window is as long as the others only if the probes fill it; its few probes join those before it.

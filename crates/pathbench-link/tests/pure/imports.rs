@@ -6,6 +6,7 @@ use pathbench_link::trace::{
 use pathbench_link::{RateModel, ScheduleEnd, Steps};
 use pathbench_record::direction::Direction;
 use proptest::prelude::*;
+use std::fmt::Write as _;
 use std::time::Duration;
 
 fn ms(value: u64) -> Duration {
@@ -278,9 +279,11 @@ fn ping(answers: &[(u32, f64)], begin: Option<f64>, end: &str) -> String {
         let at = begin.map_or(String::new(), |begin| {
             format!("[{:.6}] ", begin + f64::from(*sequence) * 0.5 + rtt / 1e3)
         });
-        text += &format!(
-            "{at}64 bytes from host.example (192.0.2.7): icmp_seq={sequence} ttl=52 time={rtt} ms\n"
-        );
+        writeln!(
+            text,
+            "{at}64 bytes from host.example (192.0.2.7): icmp_seq={sequence} ttl=52 time={rtt} ms"
+        )
+        .unwrap();
     }
     text + end
 }
@@ -325,8 +328,9 @@ fn the_numbers_of_ping_wrap_and_its_other_lines_are_ignored() {
 
 #[test]
 fn the_summary_of_opportunities_has_rates_of_whole_seconds() {
-    let text: String = (1..=1_000).chain((1_001..=2_000).step_by(2)).map(|at| format!("{at}\n")).collect();
-    let model = trace::rate(format!("{text}2000\n").as_bytes(), &auto()).unwrap();
+    let lines: Vec<String> =
+        (1..=1_000).chain((1_001..=2_000).step_by(2)).map(|at: u32| at.to_string()).collect();
+    let model = trace::rate(format!("{}\n2000\n", lines.join("\n")).as_bytes(), &auto()).unwrap();
     let summary = TraceSummary::from_rate(&model).unwrap();
     assert_eq!(summary.duration, Some(ms(2_000)));
     assert!((summary.most - 12e6).abs() < 2e4 && (summary.least - 6e6).abs() < 2e4, "{summary:?}");

@@ -35,7 +35,7 @@ const OMITTED: Duration = Duration::from_secs(4);
 const MEASURED: Duration = Duration::from_secs(8);
 const CONNECTIONS: u32 = 8;
 /// Congestion controls of the upload, in order of preference: Reno's slow start ends when the queue is full, CUBIC's
-/// (HyStart) when it grows. BBR fills none.
+/// (`HyStart`) when it grows. BBR fills none.
 const FILLING: [&str; 2] = ["reno", "cubic"];
 const TICK: Duration = Duration::from_millis(100);
 /// Attempts at a busy server.
@@ -179,13 +179,11 @@ impl LineRecorder<'_> {
             bounds: MtuBounds::default(),
         };
         let found = find_mtu(&plan, &self.client.clock, self.stop).map_err(|error| error.to_string())?;
-        match (found.upload.mtu_bytes(), found.download.mtu_bytes()) {
-            (Some(upload), Some(download)) => Ok(upload.min(download)),
-            _ => {
-                let failed = [found.upload.found, found.download.found].into_iter().find_map(Result::err);
-                Err(failed.map_or_else(|| "no answer".to_owned(), |why| why.to_string()))
-            }
+        if let (Some(upload), Some(download)) = (found.upload.mtu_bytes(), found.download.mtu_bytes()) {
+            return Ok(upload.min(download));
         }
+        let failed = [found.upload.found, found.download.found].into_iter().find_map(Result::err);
+        Err(failed.map_or_else(|| "no answer".to_owned(), |why| why.to_string()))
     }
 
     /// TCP in one direction of the path, with probes beside it.

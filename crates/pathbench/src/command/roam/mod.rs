@@ -86,7 +86,7 @@ impl Job<'_> {
             let after = live::clock(at.duration_since(recorder.begun));
             document.summary.notes.push(format!("{}, after {after}", end.words()));
         }
-        let recorded = self.args.record.as_deref().map_or(Ok(()), |file| {
+        let lines_written = self.args.record.as_deref().map_or(Ok(()), |file| {
             let (server, started) = (reached.server.to_string(), document.host.started.clone());
             let line = record::record_roam(file, &server, &started, &paths, &recorder.probe_lines)?;
             document.summary.notes.push(line);
@@ -96,7 +96,7 @@ impl Job<'_> {
             .write_runs(&mut clocks, counters.as_ref(), &mut writer, document)
             .map_err(Failure::failed)?;
         writer.finish(document).map_err(Failure::failed)?;
-        recorded.map(|()| self.multipath_verdict(document).unwrap_or(verdict))
+        lines_written.map(|()| self.multipath_verdict(document).unwrap_or(verdict))
     }
 
     /// The paths to the server, with the backup paths among them.

@@ -115,8 +115,8 @@ fn record_lines(
     paths.truncate(MOST_TEST_PATHS);
     let recorder =
         LineRecorder { client, reached, paths: &paths, stop: &session.stop, progress: &session.progress };
-    let recorded = recorder.record(&session.document.host.started)?;
-    let line = record::write(file, &recorded)?;
+    let lines = recorder.record(&session.document.host.started)?;
+    let line = record::write(file, &lines)?;
     session.progress.line(&line);
     session.document.summary.notes.push(line);
     Ok(())
