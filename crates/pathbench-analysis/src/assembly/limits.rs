@@ -16,7 +16,7 @@ impl ResolvedRun<'_> {
         let interfaces: BTreeMap<String, String> =
             setting.paths.iter().map(|path| (path.name.clone(), path.interface.clone())).collect();
         let of_flow = |flow: &super::ResolvedFlow<'_>| {
-            let analysis = analyses.iter().find(|one| one.direction == flow.direction)?;
+            let of_direction = analyses.iter().find(|one| one.direction == flow.direction)?;
             Some(limits(&LimitInput {
                 transport: self.evidence.label.transport,
                 direction: flow.direction,
@@ -25,8 +25,8 @@ impl ResolvedRun<'_> {
                 receiver: flow.receiver,
                 samples,
                 origin: self.origin,
-                window: analysis.window?,
-                goodput_mbps: analysis.goodput_mbps,
+                window: of_direction.window?,
+                goodput_mbps: of_direction.goodput_mbps,
                 rate_bps: transfer.rate_bps,
                 server_rate_bps: self.evidence.server.as_ref().and_then(|server| server.rate_limit_bps),
                 interfaces: &interfaces,

@@ -53,7 +53,7 @@ impl Arrivals {
     /// hole until its acknowledgement arrives.
     pub(super) fn waiting_before(&self, t_ms: f64, rtt_ms: f64) -> Option<f64> {
         let index = |t_ms: f64| self.points.partition_point(|point| point.0 <= t_ms);
-        let from = index(t_ms - rtt_ms).checked_sub(1).unwrap_or_default();
+        let from = index(t_ms - rtt_ms).saturating_sub(1);
         self.waiting.get(from..index(t_ms))?.iter().copied().reduce(f64::max)
     }
 }
