@@ -147,6 +147,7 @@ fn record(side: Side) -> impl Strategy<Value = EndRecord> {
             ended,
             deliveries,
             offered,
+            response: None,
             messages,
             datagrams: None,
             path_events: events

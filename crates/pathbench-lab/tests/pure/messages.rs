@@ -231,7 +231,7 @@ const ONE_BY_ONE: &[(&str, &str)] = &[
     (
         "[run]\npattern = \"throughptu\"",
         "13: run.pattern: `throughptu` is not a pattern; did you mean `throughput`? known are throughput, \
-         ping, bulk, interactive, suite, throughput-upload, throughput-download",
+         ping, bulk, interactive, responsiveness, suite, throughput-upload, throughput-download",
     ),
     (
         "[run]\npattern = [\"ping\", \"suite\"]",

@@ -21,7 +21,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Fields whose keys are data (path names, matrix keys, figure names), not part of the schema.
-const MAPS: [&str; 15] = [
+const MAPS: [&str; 21] = [
+    "self",
+    "foreign",
+    "path",
+    "phases",
+    "path_upload_mbps",
+    "path_download_mbps",
     "given",
     "overrides",
     "variant",

@@ -278,9 +278,12 @@ fn every_figure_of_a_run_is_found_by_its_name() {
         ("delay_max_download_ms", None),
         ("handover_sent_ms", Some(412.5)),
         ("handover_received_ms", Some(-230.75)),
+        ("self_idle_p50_ms", None),
+        ("self_loaded_p50_ms", Some(275.5)),
+        ("foreign_loaded_p95_ms", Some(319.0)),
         ("goodput", None),
     ] {
         assert_eq!(figure(&run, name), value, "{name}");
     }
-    assert_eq!(figure_names().count(), 16);
+    assert_eq!(figure_names().count(), 24);
 }

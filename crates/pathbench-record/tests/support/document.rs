@@ -10,11 +10,12 @@ use pathbench_record::document::{
     ComparedRuns, Comparison, CpuRecord, DelayRecord, DirectionFigures, DirectionRecord, Distribution,
     Expectation, FailbackAbsence, FailbackRecord, Failover, Gain, Group, Headline, HostRecord, Impact,
     JoinedShard, LimitKind, LimitRecord, LinkFigures, LinkMeasurement, LinkRecord, MachineLoad,
-    MultipathRecord, OpeningOutcome, OpeningRecord, Parameters, PathRecord, Phase, PingRecord, Reachability,
-    ResultDocument, ResultSummary, RunLink, RunRecord, SCHEMA, ScenarioRecord, ServerRecord, Shard,
-    StopReason, StudyRecord, UnreachableBecause, Verdict,
+    MultipathRecord, OpeningOutcome, OpeningRecord, Parameters, PathRecord, Phase, PhaseResponse, PingRecord,
+    Reachability, ResponseDelay, ResponsivenessRecord, ResultDocument, ResultSummary, RunLink, RunRecord,
+    SCHEMA, ScenarioRecord, ServerRecord, Shard, StopReason, StudyRecord, UnreachableBecause, Verdict,
 };
 use pathbench_record::network::AddressFamily;
+use pathbench_record::response::{LoadPhase, ProbeAbsence, ProbeKind};
 use pathbench_record::sample::Side;
 use pathbench_record::transport::Transport;
 use serde_json::json;
@@ -22,6 +23,40 @@ use std::collections::BTreeMap;
 
 fn map<V: Clone>(entries: &[(&str, V)]) -> BTreeMap<String, V> {
     entries.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect()
+}
+
+fn responsiveness() -> ResponsivenessRecord {
+    let delay = ResponseDelay {
+        sent: 50,
+        lost: 1,
+        p50_ms: Some(275.5),
+        p95_ms: Some(319.0),
+        p99_ms: Some(320.1),
+        increase_p50_ms: Some(255.1),
+        increase_p95_ms: Some(298.4),
+    };
+    let phase = PhaseResponse {
+        from_ms: 4000.0,
+        measured_from_ms: 7000.0,
+        to_ms: 12_000.0,
+        upload_mbps: Some(19.1),
+        download_mbps: Some(19.0),
+        path_upload_mbps: map(&[("wlan", 19.1)]),
+        path_download_mbps: map(&[("wlan", 19.0)]),
+        foreign_setup_ms: Some(230.5),
+        rpm: Some(172.5),
+    };
+    let of_phase = || BTreeMap::from([(LoadPhase::Both, delay.clone())]);
+    ResponsivenessRecord {
+        phases: BTreeMap::from([(LoadPhase::Both, phase)]),
+        own: of_phase(),
+        foreign: of_phase(),
+        path: map(&[("wlan", of_phase())]),
+        not_examined: vec![ProbeAbsence {
+            probe: ProbeKind::Foreign,
+            reason: "its limit per client".to_owned(),
+        }],
+    }
 }
 
 fn object(entries: &[(&str, serde_json::Value)]) -> serde_json::Map<String, serde_json::Value> {
@@ -154,6 +189,7 @@ fn run() -> RunRecord {
         fct_ms: Some(812.25),
         ping: Some(ping()),
         delay_ms: Some(delay()),
+        responsiveness: Some(responsiveness()),
         touched_by: vec!["`wlan` lost its address 10.0.2.1 at 3.0 s".to_owned()],
         multipath: MultipathRecord {
             requested: true,

@@ -110,6 +110,9 @@ pub(crate) fn messages() -> Vec<MessageLine> {
     let line = |sequence, unacknowledged: bool| MessageLine {
         run: RUN.to_owned(),
         direction: Direction::Upload,
+        probe: None,
+        path: None,
+        phase: None,
         sequence,
         due_ms: f64::from(sequence) * 100.0,
         sent_ms: Some(f64::from(sequence) * 100.0 + 0.25),

@@ -246,6 +246,9 @@ fn delays_are_drawn_on_a_logarithmic_scale() {
         let line = |(index, delay_ms): (u32, &f64)| MessageLine {
             run: "r".to_owned(),
             direction: Direction::Upload,
+            probe: None,
+            path: None,
+            phase: None,
             sequence: index,
             due_ms: f64::from(index) * 100.0,
             sent_ms: None,

@@ -46,6 +46,9 @@ fn the_lines_of_messages_are_on_the_clock_of_the_run() {
     let line = |sequence, due_ms, acknowledged_ms: Option<f64>, delay_ms| MessageLine {
         run: "r".to_owned(),
         direction: Direction::Upload,
+        probe: None,
+        path: None,
+        phase: None,
         sequence,
         due_ms,
         sent_ms: Some(due_ms + 1.0),

@@ -10,7 +10,7 @@ use pathbench_record::statistics::nearest_rank;
 const RATE_BPS: f64 = 20e6;
 const QUEUE_MS: f64 = 300.0;
 /// Round trips of the two paths without a queue.
-const BASES: [(&str, f64); 2] = [("wlan", 20.0), ("lte", 50.0)];
+static BASES: [(&str, f64); 2] = [("wlan", 20.0), ("lte", 50.0)];
 
 fn paths(disciplines: [&str; 2]) -> String {
     let [wlan, lte] = disciplines;
