@@ -60,7 +60,7 @@ fn the_encoding_of_a_message_is_fixed() {
     let expected = [&b"\x0bpbprobe\x14\x01\x00\x00"[..], common, ending, b"\0"].concat();
     assert_eq!(size.with_sizes(0x3132_3334, 0x3536_3738).encode(41), expected);
     let codes: Vec<u8> = every_kind().into_iter().map(|kind| kind as u8).collect();
-    assert_eq!(codes, [1, 2, 3, 4, 5, 16, 17, 18, 19, 20, 21, 22, 23, 32, 33, 34]);
+    assert_eq!(codes, [1, 2, 3, 4, 5, 6, 7, 8, 16, 17, 18, 19, 20, 21, 22, 23, 32, 33, 34]);
 }
 
 #[test]
