@@ -71,7 +71,7 @@ fn a_message_cut_short_or_of_another_version_is_none() {
         assert_eq!(DatagramMessage::decode(&bytes[..length]), None, "{length}");
     }
     // Messages about sizes have no text.
-    for (offset, value) in [(0, 0x40), (8, 0), (8, 6), (8, 16), (9, 2), (10, 0xff), (40, 0xff)] {
+    for (offset, value) in [(0, 0x40), (8, 0), (8, 9), (8, 16), (9, 2), (10, 0xff), (40, 0xff)] {
         let mut other = bytes.clone();
         other[offset] = value;
         assert_eq!(DatagramMessage::decode(&other), None, "{offset}");
