@@ -278,9 +278,13 @@ fn every_figure_of_a_run_is_found_by_its_name() {
         ("delay_max_download_ms", None),
         ("handover_sent_ms", Some(412.5)),
         ("handover_received_ms", Some(-230.75)),
+        ("datagram_loss", None),
+        ("datagram_jitter_ms", None),
+        ("datagram_late_share", None),
+        ("datagram_gap_ms", None),
         ("goodput", None),
     ] {
         assert_eq!(figure(&run, name), value, "{name}");
     }
-    assert_eq!(figure_names().count(), 16);
+    assert_eq!(figure_names().count(), 20);
 }

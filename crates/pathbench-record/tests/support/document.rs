@@ -154,6 +154,7 @@ fn run() -> RunRecord {
         fct_ms: Some(812.25),
         ping: Some(ping()),
         delay_ms: Some(delay()),
+        datagrams: BTreeMap::new(),
         touched_by: vec!["`wlan` lost its address 10.0.2.1 at 3.0 s".to_owned()],
         multipath: MultipathRecord {
             requested: true,
