@@ -281,9 +281,13 @@ fn every_figure_of_a_run_is_found_by_its_name() {
         ("self_idle_p50_ms", None),
         ("self_loaded_p50_ms", Some(275.5)),
         ("foreign_loaded_p95_ms", Some(319.0)),
+        ("datagram_loss", None),
+        ("datagram_jitter_ms", None),
+        ("datagram_late_share", None),
+        ("datagram_gap_ms", None),
         ("goodput", None),
     ] {
         assert_eq!(figure(&run, name), value, "{name}");
     }
-    assert_eq!(figure_names().count(), 24);
+    assert_eq!(figure_names().count(), 28);
 }

@@ -190,6 +190,7 @@ fn run() -> RunRecord {
         ping: Some(ping()),
         delay_ms: Some(delay()),
         responsiveness: Some(responsiveness()),
+        datagrams: BTreeMap::new(),
         touched_by: vec!["`wlan` lost its address 10.0.2.1 at 3.0 s".to_owned()],
         multipath: MultipathRecord {
             requested: true,

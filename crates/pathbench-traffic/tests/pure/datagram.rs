@@ -60,7 +60,7 @@ fn the_encoding_of_a_message_is_fixed() {
     let expected = [&b"\x0bpbprobe\x14\x01\x00\x00"[..], common, ending, b"\0"].concat();
     assert_eq!(size.with_sizes(0x3132_3334, 0x3536_3738).encode(41), expected);
     let codes: Vec<u8> = every_kind().into_iter().map(|kind| kind as u8).collect();
-    assert_eq!(codes, [1, 2, 3, 4, 5, 16, 17, 18, 19, 20, 21, 22, 23, 32, 33, 34]);
+    assert_eq!(codes, [1, 2, 3, 4, 5, 6, 7, 8, 16, 17, 18, 19, 20, 21, 22, 23, 32, 33, 34]);
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn a_message_cut_short_or_of_another_version_is_none() {
         assert_eq!(DatagramMessage::decode(&bytes[..length]), None, "{length}");
     }
     // Messages about sizes have no text.
-    for (offset, value) in [(0, 0x40), (8, 0), (8, 6), (8, 16), (9, 2), (10, 0xff), (40, 0xff)] {
+    for (offset, value) in [(0, 0x40), (8, 0), (8, 9), (8, 16), (9, 2), (10, 0xff), (40, 0xff)] {
         let mut other = bytes.clone();
         other[offset] = value;
         assert_eq!(DatagramMessage::decode(&other), None, "{offset}");

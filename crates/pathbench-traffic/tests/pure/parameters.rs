@@ -23,7 +23,7 @@ fn valid_requests_round_trip_and_invalid_ones_are_reported() {
     assert_eq!(
         error.to_string(),
         "this server does not know the pattern `chat`; it knows ping, bulk, throughput, interactive, \
-         responsiveness"
+         responsiveness, datagrams"
     );
     assert!(matches!(TestRequest::from_json(b"{}"), Err(RequestError::Malformed(_))));
     let empty = String::from_utf8(request.to_json()).unwrap().replace("\"streams\":1", "\"streams\":0");
