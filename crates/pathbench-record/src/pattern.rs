@@ -69,13 +69,12 @@ impl PatternParameters {
     /// Number of byte streams: connections over tcp and mptcp, streams of one connection over quic and mpquic.
     pub const fn streams(&self) -> u32 {
         match self {
-            Self::Ping(_) => 1,
+            // Of `datagrams` the stream of control; the datagrams themselves use none.
+            Self::Ping(_) | Self::Datagrams(_) => 1,
             Self::Bulk(bulk) => bulk.streams,
             Self::Throughput(throughput) => throughput.streams,
             Self::Interactive(_) => 2,
             Self::Responsiveness(responsiveness) => responsiveness.streams,
-            // Of control; the datagrams themselves use none.
-            Self::Datagrams(_) => 1,
         }
     }
 
