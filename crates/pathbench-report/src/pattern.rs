@@ -181,8 +181,7 @@ impl<'a> Pattern<'a> {
             Kind::Throughput if self.name == "throughput-download" => 3,
             Kind::Throughput => 2,
             Kind::Interactive => 4,
-            Kind::Responsiveness => 5,
-            Kind::Datagrams => 5,
+            Kind::Responsiveness | Kind::Datagrams => 5,
         }
     }
 

@@ -6,7 +6,7 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 
-/// Bytes of a memory file (memfd_create(2)) that nobody can change: packets that wait for their acknowledgement refer to
+/// Bytes of a memory file (`memfd_create(2)`) that nobody can change: packets that wait for their acknowledgement refer to
 /// its pages.
 #[derive(Debug)]
 pub struct SealedBytes {

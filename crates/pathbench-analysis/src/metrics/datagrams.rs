@@ -118,9 +118,10 @@ impl Flow {
                 duplicates += 1;
             }
         }
-        let delays_ms: Vec<f64> = match logs.has_delays {
-            true => arrivals.iter().map(|arrival| ms_between(arrival.sent, arrival.at)).collect(),
-            false => Vec::new(),
+        let delays_ms: Vec<f64> = if logs.has_delays {
+            arrivals.iter().map(|arrival| ms_between(arrival.sent, arrival.at)).collect()
+        } else {
+            Vec::new()
         };
         let deadline_ms = logs.parameters.deadline.as_nanos() as f64 / 1e6;
         let late = delays_ms.iter().filter(|delay| **delay > deadline_ms).count() as u64;

@@ -72,7 +72,7 @@ impl Run {
                 path: name.to_owned(),
                 figures,
             };
-            let mut sent = PathFigures {
+            let mut outgoing = PathFigures {
                 subflow,
                 state: PathState::Open,
                 bytes_sent: bytes,
@@ -85,26 +85,26 @@ impl Run {
                 ..PathFigures::new(address, address)
             };
             if !self.transport.is_quic() {
-                sent.busy_us = Some(t_ms * 1_000);
-                sent.receive_window_limited_us = Some(0);
-                sent.send_buffer_limited_us = Some(0);
-                sent.send_window_bytes = Some(3_000_000);
+                outgoing.busy_us = Some(t_ms * 1_000);
+                outgoing.receive_window_limited_us = Some(0);
+                outgoing.send_buffer_limited_us = Some(0);
+                outgoing.send_window_bytes = Some(3_000_000);
             }
             if self.transport == Transport::Mptcp {
-                sent.connection_unacked_bytes = Some(2_500_000);
+                outgoing.connection_unacked_bytes = Some(2_500_000);
             }
-            set(t_ms, &mut sent);
-            let received = PathFigures {
+            set(t_ms, &mut outgoing);
+            let incoming = PathFigures {
                 subflow,
                 state: PathState::Open,
                 bytes_received: bytes,
                 ..PathFigures::new(address, address)
             };
-            let (sender, receiver) = match self.direction {
+            let (sending, receiving) = match self.direction {
                 Direction::Download => (Side::Server, Side::Client),
                 Direction::Upload => (Side::Client, Side::Server),
             };
-            self.samples.extend([sample(sender, sent), sample(receiver, received)]);
+            self.samples.extend([sample(sending, outgoing), sample(receiving, incoming)]);
         }
         self
     }
@@ -168,9 +168,9 @@ fn small(limit: u64) -> BufferLimits {
     BufferLimits { receive: [4_096, 65_536, limit], send: [4_096, 16_384, limit] }
 }
 
-fn busiest(ran: u64, waited: u64) -> Option<CpuUse> {
+fn busiest(ran: u64, waited: u64) -> CpuUse {
     let busiest = ThreadUse { ran_us: ran * 10_000, waited_us: waited * 10_000, measured_us: 1_000_000 };
-    Some(CpuUse { ran_us: busiest.ran_us, busiest })
+    CpuUse { ran_us: busiest.ran_us, busiest }
 }
 
 #[test]
@@ -273,7 +273,7 @@ fn a_thread_that_ran_or_was_ready_all_the_time_is_the_limit() {
     for (ran, waited, named) in
         [(97, 0, true), (60, 35, true), (30, 55, true), (70, 0, false), (20, 50, false)]
     {
-        run.server.cpu = busiest(ran, waited);
+        run.server.cpu = Some(busiest(ran, waited));
         let found = run.limits();
         assert_eq!(
             found[0].kind == LimitKind::SenderCpu && found[0].named,
@@ -282,7 +282,7 @@ fn a_thread_that_ran_or_was_ready_all_the_time_is_the_limit() {
         );
     }
     run.server.cpu = None;
-    run.client.cpu = busiest(95, 0);
+    run.client.cpu = Some(busiest(95, 0));
     let first = run.first();
     assert_eq!((first.kind, first.side), (LimitKind::ReceiverCpu, Some(Side::Client)));
     assert_eq!(first.remedy, None);

@@ -31,7 +31,7 @@ pub(super) fn of_run(run: &RunRecord) -> Option<Section> {
 }
 
 fn table(runs: Vec<(String, &RunRecord)>) -> Option<Items<Line<'_>>> {
-    let lines: Vec<Line<'_>> = runs.into_iter().flat_map(|(label, run)| lines(label, run)).collect();
+    let lines: Vec<Line<'_>> = runs.into_iter().flat_map(|(label, run)| lines(&label, run)).collect();
     let paths = distinct(lines.iter().flat_map(|line| line.record.path.keys().map(String::as_str)));
     let has_label = lines.iter().any(|line| !line.label.is_empty());
     (!lines.is_empty()).then(|| {
@@ -57,13 +57,13 @@ fn table(runs: Vec<(String, &RunRecord)>) -> Option<Items<Line<'_>>> {
     })
 }
 
-fn lines(label: String, run: &RunRecord) -> Vec<Line<'_>> {
+fn lines<'a>(label: &str, run: &'a RunRecord) -> Vec<Line<'a>> {
     let Some(record) = &run.responsiveness else { return Vec::new() };
     record
         .phases
         .iter()
         .map(|(phase, figures)| Line {
-            label: label.clone(),
+            label: label.to_owned(),
             variant: &run.variant,
             record,
             phase: *phase,

@@ -111,7 +111,7 @@ fn probes(bytes: &[u8]) {
     let mut join = PathJoin::new(TestId([7; 16]), 0, 1, None);
     let parameters =
         DatagramsParameters { duration: Duration::from_millis(100), ..DatagramsParameters::voice() };
-    let plan = ReceiverPlan { parameters, is_flow_per_path: bytes.len() % 2 == 0 };
+    let plan = ReceiverPlan { parameters, is_flow_per_path: bytes.len().is_multiple_of(2) };
     let mut flow = FlowReceiver::new(plan, Meter::new(now, Duration::from_secs(1)));
     for piece in bytes.chunks(64) {
         let datagram = [&MAGIC[..], piece].concat();

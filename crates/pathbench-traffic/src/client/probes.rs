@@ -205,12 +205,12 @@ impl ProbeThreads<'_> {
                 answered,
             });
         };
-        match run_probes(&plan, self.clock, &self.over, &sink) {
-            Err(error) => self.leave_out(ProbeKind::Path, error.to_string()),
-            Ok(_) => {
-                let is_empty = !lock(&self.results).probes.iter().any(|probe| probe.kind == ProbeKind::Path);
-                let reason = lock(&refused).take().filter(|_| is_empty);
-                reason.into_iter().for_each(|reason| self.leave_out(ProbeKind::Path, reason));
+        if let Err(error) = run_probes(&plan, self.clock, &self.over, &sink) {
+            self.leave_out(ProbeKind::Path, error.to_string())
+        } else {
+            let is_empty = !lock(&self.results).probes.iter().any(|probe| probe.kind == ProbeKind::Path);
+            if let Some(reason) = lock(&refused).take().filter(|_| is_empty) {
+                self.leave_out(ProbeKind::Path, reason);
             }
         }
     }

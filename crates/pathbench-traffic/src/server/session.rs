@@ -150,7 +150,7 @@ fn admit(
         return Err(TestRefusal::new(RefusalCode::BadRequest, message, None));
     }
     if let Some(message) = request.parameters.misfit(request.transport) {
-        return Err(TestRefusal::new(RefusalCode::BadRequest, message.to_owned(), None));
+        return Err(TestRefusal::new(RefusalCode::BadRequest, message, None));
     }
     check_options(&request, connection.in_force().encryption.is_some())?;
     let client = Client::from(connection.peer_addr().ip());

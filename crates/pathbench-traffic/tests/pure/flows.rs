@@ -43,7 +43,7 @@ fn frames_leave_at_their_times_in_packets_of_nearly_equal_size() {
             FlowStep::Finished => break,
         }
     }
-    let size = |sequence: u32| if sequence % 3 == 0 { 84 } else { 83 };
+    let size = |sequence: u32| if sequence.is_multiple_of(3) { 84 } else { 83 };
     let expected: Vec<_> =
         (0..9).map(|sequence| (sequence, size(sequence), 10 * MS * (sequence / 3))).collect();
     assert_eq!(left, expected);

@@ -352,7 +352,7 @@ fn without_copies_every_byte_is_counted() {
     }
 }
 
-/// A peer that discards payload misses no wrong frame: zero_copy sends the frames that copying sends.
+/// A peer that discards payload misses no wrong frame: `zero_copy` sends the frames that copying sends.
 #[test]
 fn sealed_pages_carry_the_bytes_of_the_block() {
     use pathbench_transport::{ConnectOptions, ListenOptions, Listener, SealedBytes, Session};

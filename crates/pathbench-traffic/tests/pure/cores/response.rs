@@ -77,7 +77,8 @@ impl Pipe {
     }
 
     fn arrived(&mut self, ms: u64) -> Option<Vec<u8>> {
-        self.flying.pop_front_if(|(due, _)| *due <= ms).map(|(_, bytes)| bytes)
+        self.flying.front().filter(|(due, _)| *due <= ms)?;
+        self.flying.pop_front().map(|(_, bytes)| bytes)
     }
 }
 

@@ -80,7 +80,7 @@ pub(crate) struct TrafficArgs {
     /// Size of the bulk download
     #[arg(long, value_name = "SIZE", default_value = "10MB")]
     pub(super) bulk_bytes: Size,
-    /// Pattern datagrams: voice (50 packets of 160 bytes a second), video (60 frames of 20 kB a second) or RATExBYTES
+    /// Pattern datagrams: voice (50 packets of 160 bytes a second), video (60 frames of 20 kB a second) or `RATExBYTES`
     #[arg(long, value_name = "KIND", default_value = "voice")]
     pub(super) datagrams: DatagramKindArgument,
     /// Pattern datagrams: a datagram that arrives later than this after it was sent is late
@@ -95,7 +95,7 @@ pub(crate) struct TrafficArgs {
     /// Throughput: the senders' data are not copied (sendfile); tcp without --tls
     #[arg(long)]
     pub(super) zero_copy: bool,
-    /// Throughput: the receivers discard data without copying them (MSG_TRUNC); tcp and mptcp without --tls
+    /// Throughput: the receivers discard data without copying them (`MSG_TRUNC`); tcp and mptcp without --tls
     #[arg(long)]
     pub(super) skip_receive_copy: bool,
     /// Throughput: the processor of the client's threads, and that of the server's

@@ -144,7 +144,7 @@ fn delay_under_load_is_base_and_queue_for_every_transport_in_both_directions() {
     assert_eq!(in_download, sent as usize);
 }
 
-/// CoDel (RFC 8289) has a target of 5 ms, PIE (RFC 8033) of 15 ms; the deep queue would add 200 to 300 ms.
+/// `CoDel` (RFC 8289) has a target of 5 ms, PIE (RFC 8033) of 15 ms; the deep queue would add 200 to 300 ms.
 #[test]
 fn codel_and_pie_keep_the_delay_near_their_targets() {
     let labels = r#""tcp@wlan", "tcp@lte", "mptcp", "quic@wlan", "quic@lte", "mpquic""#;
