@@ -206,7 +206,7 @@ impl ProbeThreads<'_> {
             });
         };
         if let Err(error) = run_probes(&plan, self.clock, &self.over, &sink) {
-            self.leave_out(ProbeKind::Path, error.to_string())
+            self.leave_out(ProbeKind::Path, error.to_string());
         } else {
             let is_empty = !lock(&self.results).probes.iter().any(|probe| probe.kind == ProbeKind::Path);
             if let Some(reason) = lock(&refused).take().filter(|_| is_empty) {
