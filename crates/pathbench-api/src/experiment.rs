@@ -68,7 +68,6 @@ pub enum Pattern {
     ThroughputUpload,
     ThroughputDownload,
     Interactive,
-    Responsiveness,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -121,7 +120,7 @@ impl Experiment {
             () if !(1..=10_000_000_000).contains(&self.bulk_bytes) => {
                 "`bulk_bytes` is not between 1 and 10000000000"
             }
-            () if self.families.len() > 2 || self.transports.len() > 4 || self.patterns.len() > 6 => {
+            () if self.families.len() > 2 || self.transports.len() > 4 || self.patterns.len() > 5 => {
                 "`families`, `transports` or `patterns` names one twice"
             }
             () if self.most_bytes == 0 => {

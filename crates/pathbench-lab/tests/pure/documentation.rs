@@ -77,6 +77,7 @@ bulk.unknown = 1
 throughput.unknown = 1
 interactive.unknown = 1
 responsiveness.unknown = 1
+datagrams.unknown = 1
 quic.unknown = 1
 [expect]
 "tcp.completed" = { is = true, unknown = 1 }
@@ -99,7 +100,7 @@ fn every_key_has_a_row_in_the_table_of_its_section() {
     let text = documentation();
     let parameters = text_between(&text, "### Link parameters", "`burst_loss`:");
     let tables = known_keys();
-    assert_eq!(tables.len(), 23, "{tables:?}");
+    assert_eq!(tables.len(), 24, "{tables:?}");
     for (table, keys) in tables {
         let section = match table.as_str() {
             "" => text_between(&text, "## The scenario", "## Paths"),
@@ -121,7 +122,8 @@ fn every_key_has_a_row_in_the_table_of_its_section() {
             "run.bulk" => text_between(&text, "`[run.bulk]`:", "`[run.responsiveness]`"),
             "run.responsiveness" => text_between(&text, "`[run.responsiveness]`", "`[run.throughput]`:"),
             "run.throughput" => text_between(&text, "`[run.throughput]`:", "`[run.interactive]`:"),
-            "run.interactive" => text_between(&text, "`[run.interactive]`:", "`[run.quic]`:"),
+            "run.interactive" => text_between(&text, "`[run.interactive]`:", "`[run.datagrams]`"),
+            "run.datagrams" => text_between(&text, "`[run.datagrams]`", "`[run.quic]`:"),
             "run.quic" => text_between(&text, "`[run.quic]`:", "## Key paths"),
             "expect.\"tcp.completed\"" => text_between(&text, "To let an expectation", "The fields,"),
             // Documented in one sentence, or in the row of the key that holds them.

@@ -11,7 +11,8 @@ const ONE_BY_ONE: &[(&str, &str)] = &[
         "[run]\ndurration = \"3s\"",
         "13: run.durration: there is no key `durration` here; did you mean `duration`? known are client, \
          server, family, congestion, patience, transports, pattern, duration, ping, bulk, throughput, \
-         interactive, packet_sizes, tls, quic, seed, repeat, warm_up, sample_interval, lateness_tolerance",
+         interactive, responsiveness, datagrams, tls, packet_sizes, quic, seed, repeat, warm_up, \
+         sample_interval, lateness_tolerance",
     ),
     (
         "[paths]",
@@ -222,7 +223,7 @@ const ONE_BY_ONE: &[(&str, &str)] = &[
     (
         "[run]\ntransports = [\"tcp\", \"mtcp\"]",
         "13: run.transports: `mtcp` is not a transport; did you mean `mptcp`? available are tcp, mptcp, \
-         quic and mpquic, each also with @PATH or @*",
+         quic, mpquic and udp, each also with @PATH or @*",
     ),
     (
         "[run]\ntransports = [\"mpquic@wifi\"]",
@@ -231,7 +232,8 @@ const ONE_BY_ONE: &[(&str, &str)] = &[
     (
         "[run]\npattern = \"throughptu\"",
         "13: run.pattern: `throughptu` is not a pattern; did you mean `throughput`? known are throughput, \
-         ping, bulk, interactive, responsiveness, suite, throughput-upload, throughput-download",
+         ping, bulk, interactive, responsiveness, suite, throughput-upload, throughput-download, \
+         datagrams",
     ),
     (
         "[run]\npattern = [\"ping\", \"suite\"]",
@@ -265,7 +267,7 @@ const ONE_BY_ONE: &[(&str, &str)] = &[
     (
         "[run]\nquic.scheduler = \"lowest_rtt\"",
         "13: run.quic.scheduler: `lowest_rtt` is not one of its values; did you mean `lowest-rtt`? known \
-         are lowest-rtt, round-robin, weighted, backup",
+         are lowest-rtt, round-robin, weighted, backup, redundant",
     ),
     (
         "[run]\nquic.srtt_above = \"100ms\"",

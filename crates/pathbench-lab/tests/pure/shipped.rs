@@ -38,7 +38,9 @@ fn a_plan_that_is_sent_to_the_orchestrator_is_the_same_there() {
         ],
     ];
     for scenario in builtin() {
-        for set in &changes {
+        // udp carries no other pattern.
+        let changes = if scenario.name == "datagrams" { &changes[..1] } else { &changes[..] };
+        for set in changes {
             let set =
                 set.iter().map(|&(key, value): &(&str, &str)| (key.to_owned(), value.to_owned())).collect();
             let plan = shipped(scenario.name, &Overrides { set, ..Overrides::default() });

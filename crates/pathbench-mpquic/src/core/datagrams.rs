@@ -3,6 +3,7 @@
 //! Queues are bounded. A datagram that finds the queue of the library full is not sent. With the scheduler `redundant`
 //! a copy leaves at once on each path whose congestion window has space, and there is no queue for the others.
 
+use super::datagram_queues::{DatagramArrival, DatagramDeparture};
 use super::state::Core;
 use crate::driver::{Driver, Wakeup};
 use crate::library::DatagramPrefix;
@@ -10,7 +11,6 @@ use crate::path_event::path_number;
 use bytes::Bytes;
 use noq_proto::SendDatagramError;
 use pathbench_record::time::Timestamp;
-use std::collections::VecDeque;
 use std::time::Instant;
 use thiserror::Error;
 
@@ -20,24 +20,6 @@ const MOST_WAITING: usize = 16_384;
 const MOST_COPIED: usize = 64;
 /// Calls of the library for one copy: frames of other paths may precede it.
 const COPY_POLLS: usize = 4;
-
-/// A datagram that arrived.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct DatagramArrival {
-    /// The path ID.
-    pub path: u32,
-    pub at: Timestamp,
-    pub datagram: DatagramPrefix,
-}
-
-/// A datagram that was sent: with the scheduler `redundant` one of its copies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct DatagramDeparture {
-    /// The path ID.
-    pub path: u32,
-    pub at: Timestamp,
-    pub datagram: DatagramPrefix,
-}
 
 /// Why a datagram was not sent.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -50,16 +32,6 @@ pub enum DatagramUnsent {
     Unsupported,
     #[error("the connection has ended")]
     Ended,
-}
-
-#[derive(Debug, Default)]
-pub(super) struct DatagramQueues {
-    /// Whether the application takes arrivals and departures.
-    is_used: bool,
-    outgoing: VecDeque<Bytes>,
-    arrivals: Vec<DatagramArrival>,
-    departures: Vec<DatagramDeparture>,
-    omitted: u64,
 }
 
 impl Core {

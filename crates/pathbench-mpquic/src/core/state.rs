@@ -1,6 +1,6 @@
 //! One connection: the library's state machine, its paths and its streams. No threads, locks, sockets or clock.
 
-use super::datagrams::DatagramQueues;
+use super::datagram_queues::DatagramQueues;
 use crate::configuration::{CONNECTION_WINDOW_BYTES, ConnectionSettings, Instruments};
 use crate::driver::{InterfaceChange, Start, Wakeup};
 use crate::library::scheduler::Board;

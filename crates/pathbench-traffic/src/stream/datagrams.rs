@@ -3,6 +3,7 @@
 //! answers with DONE.
 
 use super::channel::{StreamChannel, TICK};
+use super::datagram_work::{DatagramCarrier, DatagramWork};
 use super::error::StreamError;
 use super::state::{FirstByte, TestStream};
 use super::work::Work;
@@ -24,43 +25,6 @@ const _: () = assert!(DATAGRAM_HEADER_BYTES as usize == HEADER_BYTES);
 
 /// Longest wait for a datagram before the control stream is read.
 const SLICE: Duration = Duration::from_millis(20);
-
-/// How the datagrams of a test travel at this end.
-#[derive(Debug)]
-pub(crate) enum DatagramCarrier {
-    Quic(QuicDatagrams),
-    Client(UdpFlows),
-    Server(FlowSlot),
-}
-
-pub(crate) struct DatagramWork {
-    pub(super) parameters: DatagramsParameters,
-    pub(super) sender: Option<Mutex<FlowSender>>,
-    pub(crate) receiver: Option<Arc<Mutex<FlowReceiver>>>,
-    pub(crate) carrier: OnceLock<DatagramCarrier>,
-}
-
-impl DatagramWork {
-    pub(super) fn log(&self) -> DatagramLog {
-        let mut log = DatagramLog::default();
-        if let Some(sender) = &self.sender {
-            let sender = lock(sender);
-            log.sent.clone_from(&sender.log);
-            log.unsent = sender.unsent();
-        }
-        if let Some(receiver) = &self.receiver {
-            let receiver = lock(receiver);
-            log.received.clone_from(&receiver.log);
-            (log.omitted, log.foreign) = (receiver.omitted, receiver.foreign);
-        }
-        match self.carrier.get() {
-            Some(DatagramCarrier::Client(flows)) => log.paths = flows.local_addresses(),
-            Some(DatagramCarrier::Quic(quic)) => log.omitted += quic.omitted(),
-            _ => {}
-        }
-        log
-    }
-}
 
 /// The session of datagrams in a connection of the test's own.
 fn session(test: TestId) -> u64 {

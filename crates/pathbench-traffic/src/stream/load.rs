@@ -3,42 +3,15 @@
 
 use super::channel::{StreamChannel, TICK, write_frame};
 use super::error::StreamError;
+use super::load_work::LoadWork;
 use super::state::{FirstByte, TestStream};
 use super::transfer::await_grant;
 use crate::protocol::{ControlFrame, HEADER_BYTES};
-use crate::responsiveness::{LoadCore, LoadStep};
+use crate::responsiveness::LoadStep;
 use crate::throughput::DataBlock;
 use pathbench_record::time::Clock;
 use pathbench_transport::{SendError, lock};
-use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
-
-/// The core of a stream, and the condition on which its sending thread waits.
-pub(crate) struct LoadWork {
-    pub(super) core: Mutex<LoadCore>,
-    changed: Condvar,
-}
-
-impl LoadWork {
-    pub(super) fn new(core: LoadCore) -> Self {
-        Self { core: Mutex::new(core), changed: Condvar::new() }
-    }
-
-    /// The next step. A wait ends when bytes that demand an answer arrive, or after `TICK`.
-    fn next(&self, clock: &dyn Clock) -> Result<Option<LoadStep>, StreamError> {
-        let mut core = lock(&self.core);
-        let now = clock.now();
-        match core.next(now)? {
-            LoadStep::WaitUntil(due) => {
-                let time = due.duration_since(now).min(TICK);
-                // A poisoned lock means that the other thread panicked, which ends the stream.
-                drop(self.changed.wait_timeout(core, time).unwrap_or_else(PoisonError::into_inner));
-                Ok(None)
-            }
-            step => Ok(Some(step)),
-        }
-    }
-}
 
 pub(super) fn exchange(
     stream: &TestStream,

@@ -2,12 +2,14 @@
 //! confirmation of the received bytes, and this end's record.
 
 mod channel;
+mod datagram_work;
 mod datagrams;
 mod dialogue;
 mod error;
 mod exchange;
 mod group;
 mod load;
+mod load_work;
 mod plan;
 pub(crate) mod processor;
 mod state;
@@ -16,7 +18,7 @@ mod update;
 mod work;
 
 pub(crate) use channel::{StreamChannel, TICK};
-pub(crate) use datagrams::DatagramCarrier;
+pub(crate) use datagram_work::DatagramCarrier;
 pub(crate) use error::StreamError;
 pub(crate) use group::{GroupMember, StreamGroup};
 pub(crate) use plan::{MAX_SERVER_BLOCKS_BYTES, MAX_SERVER_FIGURES, TestPlan};

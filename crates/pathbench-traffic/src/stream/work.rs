@@ -1,15 +1,14 @@
 //! The work of one stream at one end: the pure core of its pattern behind a lock.
 
-use super::datagrams::DatagramWork;
-use super::load::LoadWork;
+use super::datagram_work::DatagramWork;
+use super::load_work::LoadWork;
 use super::plan::TestPlan;
 use crate::content::{Content, ContentKind};
-use crate::flow::{FlowReceiver, FlowSender, ReceiverPlan};
 use crate::messages::{InteractiveCore, MessageResponder, PingCore, ResponderPlan};
 use crate::meter::Meter;
 use crate::responsiveness::{LoadCore, LoadPlan};
 use crate::throughput::{ReceiveCore, SendCore, SendPlan};
-use pathbench_record::datagram::{DatagramLog, DatagramsParameters};
+use pathbench_record::datagram::DatagramLog;
 use pathbench_record::delivery::DeliverySeries;
 use pathbench_record::direction::Direction;
 use pathbench_record::end::MessageRecord;
@@ -17,9 +16,8 @@ use pathbench_record::pattern::PatternParameters;
 use pathbench_record::response::ResponseRecord;
 use pathbench_record::sample::Side;
 use pathbench_record::time::Timestamp;
-use pathbench_record::transport::Transport;
 use pathbench_transport::lock;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::Mutex;
 use std::time::Duration;
 
 pub(crate) enum Work {
@@ -56,7 +54,7 @@ impl Work {
                 Self::Load(Box::new(LoadWork::new(LoadCore::new(load, origin))))
             }
             PatternParameters::Datagrams(datagrams) => {
-                Self::Datagrams(Box::new(datagram_work(plan, datagrams)))
+                Self::Datagrams(Box::new(DatagramWork::new(plan, datagrams)))
             }
             parameters => match ResponderPlan::new(parameters, test, stream) {
                 Some(respond) => Self::Respond(Mutex::new(MessageResponder::new(respond, origin, patience))),
@@ -202,20 +200,6 @@ impl Work {
             _ => None,
         }
     }
-}
-
-fn datagram_work(plan: &TestPlan, parameters: &DatagramsParameters) -> DatagramWork {
-    let meter = || Meter::new(plan.started, plan.patience);
-    let is_flow_per_path = plan.transport == Transport::Udp;
-    let flows = if is_flow_per_path { parameters.paths } else { 1 };
-    let sender = parameters
-        .sends(plan.sends_as())
-        .then(|| Mutex::new(FlowSender::new(parameters.clone(), flows, plan.ceiling_bytes, meter())));
-    let receiver = parameters.sends(plan.receives_as()).then(|| {
-        let plan = ReceiverPlan { parameters: parameters.clone(), is_flow_per_path };
-        Arc::new(Mutex::new(FlowReceiver::new(plan, meter())))
-    });
-    DatagramWork { parameters: parameters.clone(), sender, receiver, carrier: OnceLock::new() }
 }
 
 /// The direction of the requests on a stream of the interactive pattern: the client's on the first, the server's on the

@@ -115,7 +115,8 @@ fn figure_in_words(key: &str, document: &ResultDocument) -> Result<String, Strin
     Ok(match figure.rsplit_once('_') {
         Some((_, "mbps")) => quantity::rate(value),
         Some((_, "ms")) => quantity::duration(value),
-        _ => return Err(format!("`{key}` has no unit that this program knows: _mbps, _ms")),
+        Some((_, "loss")) => quantity::percent(value),
+        _ => return Err(format!("`{key}` has no unit that this program knows: _mbps, _ms, _loss")),
     })
 }
 

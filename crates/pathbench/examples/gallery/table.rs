@@ -81,6 +81,12 @@ const TWO_PATHS: &[Entry] = &[
     )
     .repeated(1),
     Entry::new(
+        "datagrams",
+        "comparison",
+        "Over two paths that each lose one packet in ten, QUIC loses {quic.datagram_loss#1} of a voice call. Multipath QUIC with a copy \
+         on each path loses {mpquic.datagram_loss#2}, for twice the bytes.",
+    ),
+    Entry::new(
         "aggregate-2x10g",
         "comparison",
         "MPTCP over two links of 10 Gbit/s delivers {mptcp.goodput_mbps#1} in a download and {mptcp.goodput_mbps#2} in an upload, TCP \

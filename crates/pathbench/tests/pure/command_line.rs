@@ -72,7 +72,7 @@ fn wrong_values_of_a_test_are_rejected() {
     for (option, value, known) in [
         ("--patterns", "pong", "interactive"),
         ("--scheduler", "best", "round-robin"),
-        ("--transports", "udp", "mpquic"),
+        ("--transports", "sctp", "mpquic"),
     ] {
         assert_refused(&["test", "server", option, value], &[value, known]);
     }
