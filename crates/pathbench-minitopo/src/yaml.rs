@@ -37,7 +37,7 @@ pub(super) fn entries(text: &str, ledger: &MistakeLog) -> Vec<KeyValue> {
                 if scalar.value != "1" {
                     let problem =
                         format!("`{}` is not a version of the format that can be imported", scalar.value);
-                    ledger.wrong(&at(ledger, scalar.line, "version"), problem, "give version: 1");
+                    ledger.wrong(&key_location(ledger, scalar.line, "version"), problem, "give version: 1");
                 }
                 continue;
             }
@@ -50,7 +50,7 @@ pub(super) fn entries(text: &str, ledger: &MistakeLog) -> Vec<KeyValue> {
                 continue;
             }
             path => {
-                ledger.wrong(&at(ledger, scalar.line, path), "topologies have no such key", KEYS);
+                ledger.wrong(&key_location(ledger, scalar.line, path), "topologies have no such key", KEYS);
                 continue;
             }
         };
@@ -61,12 +61,12 @@ pub(super) fn entries(text: &str, ledger: &MistakeLog) -> Vec<KeyValue> {
     entries
 }
 
-fn at(ledger: &MistakeLog, line: u32, key: &str) -> At {
+fn key_location(ledger: &MistakeLog, line: u32, key: &str) -> At {
     At::new(ledger.line(line), key)
 }
 
 fn entry(ledger: &MistakeLog, line: u32, key: &str, value: String) -> KeyValue {
-    KeyValue { line, at: at(ledger, line, key), value }
+    KeyValue { line, at: key_location(ledger, line, key), value }
 }
 
 /// An element of `topology.paths` as `path_c2r_0:delay,queue,bandwidth,loss,backup`.
@@ -81,22 +81,26 @@ fn path(scalars: &[Scalar], ledger: &MistakeLog) -> Option<KeyValue> {
             Some(value @ None) if !scalar.value.contains(',') => *value = Some(&scalar.value),
             Some(None) => {
                 let problem = format!("`{}` is not one value", scalar.value);
-                ledger.wrong(&at(ledger, scalar.line, key), problem, "give one without a comma");
+                ledger.wrong(&key_location(ledger, scalar.line, key), problem, "give one without a comma");
             }
             Some(Some(_)) => {
                 ledger.wrong(
-                    &at(ledger, scalar.line, key),
+                    &key_location(ledger, scalar.line, key),
                     "the key is given twice",
                     "remove one of the two",
                 );
             }
-            None => ledger.wrong(&at(ledger, scalar.line, key), "paths have no such key", KEYS),
+            None => ledger.wrong(&key_location(ledger, scalar.line, key), "paths have no such key", KEYS),
         }
     }
     let [side, id, delay, queue, bandwidth, loss, backup] = values;
     let needed = [("link_type", side), ("id", id), ("delay_ms", delay), ("bw_mbit", bandwidth)];
     for (key, _) in needed.iter().filter(|(_, value)| value.is_none()) {
-        ledger.wrong(&at(ledger, line, key), "the path lacks this key", format!("add {key}: VALUE"));
+        ledger.wrong(
+            &key_location(ledger, line, key),
+            "the path lacks this key",
+            format!("add {key}: VALUE"),
+        );
     }
     let (side, id, delay, bandwidth) = (side?, id?, delay?, bandwidth?);
     let further = [loss.or(backup.map(|_| "0")), backup].into_iter().flatten();
@@ -106,7 +110,7 @@ fn path(scalars: &[Scalar], ledger: &MistakeLog) -> Option<KeyValue> {
         None => {
             let remedy = "add queue_pkts: VALUE";
             ledger.wrong(
-                &at(ledger, line, "queue_pkts"),
+                &key_location(ledger, line, "queue_pkts"),
                 "a path with a loss or a backup flag needs a queue",
                 remedy,
             );
@@ -147,7 +151,7 @@ fn scalars(text: &str, ledger: &MistakeLog) -> Vec<Scalar> {
         let Some((key, value)) = value.filter(|_| around.len() < 16) else {
             let shown: String = rest.chars().filter(|c| !c.is_control()).take(40).collect();
             let problem = format!("`{shown}` is no part of YAML that can be imported");
-            ledger.wrong(&at(ledger, number, ""), problem, STYLE);
+            ledger.wrong(&key_location(ledger, number, ""), problem, STYLE);
             continue;
         };
         if value.is_empty() {

@@ -1,11 +1,13 @@
 //! Tables with a header: columns are chosen by their names and units. And Pensieve's tables without one.
 
+use super::error::TraceError;
+use super::limits::{MAX_SECONDS, MAX_VALUES};
 use super::lines::{Line, Lines, number, shown};
+use super::options::TraceOptions;
 use super::samples::{Fate, Sample, Trip};
 use super::steps::{LATEST_BEGIN, StepBuilder};
 use super::unit::{RateUnit, TimeUnit, words};
 use super::wall_clock;
-use super::{MAX_SECONDS, MAX_VALUES, TraceError, TraceOptions};
 use crate::{LossSchedule, RateSchedule};
 use pathbench_record::direction::Direction;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! Why a trace is invalid.
 
-use super::{MAX_BYTES, MAX_VALUES};
+use super::limits::{MAX_BYTES, MAX_VALUES};
 use thiserror::Error;
 
 /// Why a trace is invalid, with the line, the error and the valid form or the remedy.

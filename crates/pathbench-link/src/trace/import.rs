@@ -1,11 +1,12 @@
 //! All quantities of a file, and the tables that say the same in this program's own formats.
 
+use super::detect::{Shape, detect_rate, detect_samples, shape};
+use super::error::TraceError;
+use super::format::TraceFormat;
+use super::options::TraceOptions;
 use super::ping::PingClock;
 use super::samples::Trip;
-use super::{
-    Shape, TraceError, TraceFormat, TraceOptions, csv, detect_rate, detect_samples, json, ping, samples,
-    shape,
-};
+use super::{csv, json, ping, read, samples};
 use crate::{DelaySchedule, LossSchedule, RateModel, RateSchedule};
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -36,9 +37,9 @@ pub fn import(bytes: &[u8], options: &TraceOptions) -> Result<TraceContent, Trac
         | TraceFormat::CellReplay
         | TraceFormat::BytesPerSecond
         | TraceFormat::Pensieve => {
-            content.rate = Some(super::rate(bytes, &options)?);
+            content.rate = Some(read::rate(bytes, &options)?);
         }
-        TraceFormat::LeoReplayer => content.delay = Some(super::delay(bytes, &options)?),
+        TraceFormat::LeoReplayer => content.delay = Some(read::delay(bytes, &options)?),
         TraceFormat::AlphaRtc => {
             let trace = json::alphartc(bytes, options.direction)?;
             content.notes.push(format!("the trace is of the {}", trace.direction.name()));
@@ -49,8 +50,8 @@ pub fn import(bytes: &[u8], options: &TraceOptions) -> Result<TraceContent, Trac
         }
         TraceFormat::Csv => import_columns(bytes, &options, &mut content)?,
         TraceFormat::Irtt | TraceFormat::Ping => {
-            content.delay = Some(super::delay(bytes, &options)?);
-            content.loss = Some(super::loss(bytes, &options)?);
+            content.delay = Some(read::delay(bytes, &options)?);
+            content.loss = Some(read::loss(bytes, &options)?);
             content.notes.extend([HALVED.to_owned(), loss_note(&options)]);
             if format == TraceFormat::Ping {
                 content.notes.push(clock_note(ping::ping(bytes)?.1));

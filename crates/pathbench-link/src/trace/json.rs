@@ -1,10 +1,11 @@
 //! Traces in JSON: `AlphaRTC`'s and IRTT's.
 
 use super::csv::LONGEST_DELAY;
+use super::error::TraceError;
+use super::limits::{MAX_SECONDS, MAX_VALUES};
 use super::lines::check_size;
 use super::samples::{Fate, Sample};
 use super::steps::from_durations;
-use super::{MAX_SECONDS, MAX_VALUES, TraceError};
 use crate::{DelaySchedule, LossSchedule, RateSchedule};
 use pathbench_record::direction::Direction;
 use serde::Deserialize;

@@ -1,6 +1,7 @@
 //! Lines, fields and numbers of a text file.
 
-use super::{MAX_BYTES, TraceError};
+use super::error::TraceError;
+use super::limits::MAX_BYTES;
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Line<'a> {

@@ -1,7 +1,8 @@
 //! Traces of delivery opportunities: Mahimahi's and `CellReplay`'s.
 
+use super::error::TraceError;
+use super::limits::{MAX_SECONDS, MAX_VALUES};
 use super::lines::{Line, Lines, shown};
-use super::{MAX_SECONDS, MAX_VALUES, TraceError};
 use crate::{OpportunitySchedule, Train, TrainSchedule};
 use std::time::Duration;
 

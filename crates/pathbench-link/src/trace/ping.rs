@@ -1,7 +1,7 @@
 //! The output of ping: of iputils, with or without the times of `-D`, and of BSD and `BusyBox`.
 
-use super::TraceError;
 use super::csv::{DELAY_RANGE, LONGEST_DELAY};
+use super::error::TraceError;
 use super::lines::{Line, Lines, number, shown};
 use super::samples::{Fate, Sample};
 use std::time::Duration;

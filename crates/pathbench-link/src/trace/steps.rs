@@ -1,7 +1,8 @@
 //! Puts values in the order of their times together into a schedule.
 
+use super::error::TraceError;
+use super::limits::MAX_VALUES;
 use super::lines::Line;
-use super::{MAX_VALUES, TraceError};
 use crate::{ScheduleEnd, Steps};
 use std::time::Duration;
 

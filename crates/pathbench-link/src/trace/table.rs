@@ -1,8 +1,9 @@
 //! Tables of a time and a value with fixed columns: `second,bytes_per_second`, `second,loss` and `second,delay_ms`.
 
+use super::error::TraceError;
+use super::limits::MAX_SECONDS;
 use super::lines::{Line, Lines, number, shown};
 use super::steps::{LATEST_BEGIN, StepBuilder};
-use super::{MAX_SECONDS, TraceError};
 use crate::{DelaySchedule, LossSchedule, RateSchedule, Steps};
 use std::time::Duration;
 

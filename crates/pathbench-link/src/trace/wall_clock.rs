@@ -1,6 +1,6 @@
 //! Times of a table: numbers since the start, Unix times, and dates.
 
-use super::TraceError;
+use super::error::TraceError;
 use super::lines::{Line, number, shown};
 use super::unit::TimeUnit;
 

@@ -88,7 +88,7 @@ fn write_traces(
     let mut files = Vec::new();
     for (key, name, table) in tables {
         let Some(table) = table else { continue };
-        let trace = beside(file, index, name);
+        let trace = trace_file(file, index, name);
         output::create_file(&trace, READABLE, &table)?;
         let name = trace.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         files.push((key, name));
@@ -96,8 +96,8 @@ fn write_traces(
     Ok(files)
 }
 
-/// `FILE-path1-delay.csv` beside `FILE.toml`.
-fn beside(file: &Path, index: usize, name: &str) -> PathBuf {
+/// The trace's file: `FILE-path1-delay.csv` beside `FILE.toml`.
+fn trace_file(file: &Path, index: usize, name: &str) -> PathBuf {
     let mut trace = OsString::from(file.file_stem().unwrap_or(file.as_os_str()));
     trace.push(format!("-path{}-{name}.csv", index + 1));
     file.with_file_name(trace)
