@@ -143,7 +143,7 @@ impl QueueEstimate {
     }
 }
 
-/// The rate of one direction, from the goodput of TCP alone.
+/// The rate of one direction, from the goodput of TCP and the probes beside it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RateEstimate {
     pub goodput_mbps: f64,
@@ -151,6 +151,8 @@ pub struct RateEstimate {
     pub payload_bytes: u32,
     /// With the Ethernet header, which the rate of a link counts.
     pub frame_bytes: u32,
+    /// Rate of the answered probes beside TCP, as frames.
+    pub probes_bps: u64,
     pub rate_bps: u64,
 }
 
@@ -162,7 +164,25 @@ impl RateEstimate {
         let frame_bytes = mtu_bytes + ETHERNET_HEADER_BYTES;
         let rate_bps = (goodput_mbps * 1e6 * f64::from(frame_bytes) / f64::from(payload_bytes)).round();
         let is_rate = rate_bps.is_finite() && rate_bps >= 1.0;
-        is_rate.then_some(Self { goodput_mbps, payload_bytes, frame_bytes, rate_bps: rate_bps as u64 })
+        is_rate.then_some(Self {
+            goodput_mbps,
+            payload_bytes,
+            frame_bytes,
+            probes_bps: 0,
+            rate_bps: rate_bps as u64,
+        })
+    }
+
+    /// Adds the share of the line that the answered `probes` took, in frames of `probe_frame_bytes`.
+    pub fn with_probes(self, probes: &[LineProbe], probe_frame_bytes: u32) -> Self {
+        let (Some(first), Some(last)) = (probes.first(), probes.last()) else { return self };
+        let seconds = (last.at_ms - first.at_ms) / 1e3;
+        if seconds <= 0.0 {
+            return self;
+        }
+        let answered = probes.iter().filter(|probe| probe.rtt_ms.is_some()).count() as f64;
+        let probes_bps = (answered * f64::from(probe_frame_bytes) * 8.0 / seconds).round() as u64;
+        Self { probes_bps, rate_bps: self.rate_bps.saturating_add(probes_bps), ..self }
     }
 }
 

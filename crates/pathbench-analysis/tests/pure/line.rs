@@ -70,6 +70,12 @@ fn the_rate_counts_whole_frames() {
     // 1448 of 1514 bytes.
     let rate = RateEstimate::from_goodput(14.48, 1_500, AddressFamily::Ipv4).unwrap();
     assert_eq!((rate.rate_bps, rate.payload_bytes, rate.frame_bytes), (15_140_000, 1_448, 1_514));
+    // Regression: probes every 20 ms take a share of a slow line that was missing in its rate.
+    let probes =
+        [0.0, 20.0, 40.0, 60.0].map(|at_ms| LineProbe { at_ms, rtt_ms: (at_ms > 0.0).then_some(9.0) });
+    let beside = rate.with_probes(&probes, 100);
+    assert_eq!((beside.probes_bps, beside.rate_bps), (40_000, rate.rate_bps + 40_000));
+    assert_eq!(rate.with_probes(&probes[..1], 100), rate);
     assert_eq!(RateEstimate::from_goodput(14.28, 1_500, AddressFamily::Ipv6).unwrap().rate_bps, 15_140_000);
     for (goodput, mtu) in [(0.0, 1_500), (5.0, 50), (f64::NAN, 1_500)] {
         assert!(RateEstimate::from_goodput(goodput, mtu, AddressFamily::Ipv4).is_none(), "{goodput} {mtu}");

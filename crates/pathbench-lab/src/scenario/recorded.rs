@@ -237,8 +237,12 @@ impl Text {
             Ok(queue) if !queue.is_filled() => "; the queue never filled, so the line may have more",
             _ => "",
         };
+        let probes = match rate.probes_bps {
+            0 => String::new(),
+            bps => format!(", and {:.0} kbit/s of probes", bps as f64 / 1e3),
+        };
         let measurement = format!(
-            "rate: {:.2} Mbit/s of TCP{congestion} alone on this path, {} bytes in each frame of {}{limited}",
+            "rate: {:.2} Mbit/s of TCP{congestion} alone on this path, {} bytes in each frame of {}{probes}{limited}",
             rate.goodput_mbps, rate.payload_bytes, rate.frame_bytes
         );
         if !(RATES_BPS[0]..=RATES_BPS[1]).contains(&rate.rate_bps) {

@@ -167,7 +167,7 @@ impl LineRecorder<'_> {
             mtu_bytes,
             upload,
             download,
-            probe_frame_bytes: family.udp_packet_bytes(HEADER_BYTES) + ETHERNET_HEADER_BYTES,
+            probe_frame_bytes: probe_frame_bytes(family),
         }
     }
 
@@ -213,7 +213,9 @@ impl LineRecorder<'_> {
             Ok(found) => found,
             Err(reason) => return not_measured(reason),
         };
+        let answered = probes.as_ref().map_or(&[][..], |probes| &probes[0]);
         let rate = RateEstimate::from_goodput(goodput_mbps, mtu_bytes, family)
+            .map(|rate| rate.with_probes(answered, probe_frame_bytes(family)))
             .ok_or_else(|| "TCP delivered nothing".to_owned());
         let queue = match (idle, probes) {
             (Ok(idle), Ok(probes)) => QueueEstimate::from_probes(idle, &probes[0])
@@ -321,6 +323,10 @@ impl LineRecorder<'_> {
         }
         Err("the server is busy".to_owned())
     }
+}
+
+const fn probe_frame_bytes(family: AddressFamily) -> u32 {
+    family.udp_packet_bytes(HEADER_BYTES) + ETHERNET_HEADER_BYTES
 }
 
 fn udp_path(path: &ClientPath, server: SocketAddr) -> UdpPath {
