@@ -23,7 +23,7 @@ pub struct ThreadTime {
 }
 
 impl ThreadClock {
-    /// That of the calling thread; `None` if the kernel does not report it (without `CONFIG_SCHED_INFO`).
+    /// The CPU time of the calling thread; `None` if the kernel does not report it (without `CONFIG_SCHED_INFO`).
     pub fn of_this_thread() -> Option<Self> {
         file::open("/proc/thread-self/schedstat").ok().map(Self)
     }

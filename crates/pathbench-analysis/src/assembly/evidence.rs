@@ -1,7 +1,7 @@
 //! The evidence of one run: its setting, the records of both ends, and the observed events.
 
 use crate::attribution::CarriedBytes;
-use crate::limits::Shaper;
+use crate::limits::PathShaper;
 use crate::mptcp_setup::LocalSetup;
 use pathbench_record::connection::Scheduler;
 use pathbench_record::direction::{DataDirection, Direction};
@@ -44,7 +44,7 @@ pub struct RunSetting {
     /// The scheduler of mpquic: the path for new data.
     pub scheduler: Scheduler,
     /// The client's interfaces whose rate a queueing discipline limits; of a lab, whose links those are, none.
-    pub shapers: Vec<Shaper>,
+    pub shapers: Vec<PathShaper>,
 }
 
 impl RunSetting {

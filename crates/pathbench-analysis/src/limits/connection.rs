@@ -2,8 +2,9 @@
 //! sections 3.3.5 and 3.3.6). A subflow that has nothing to send waits for them.
 
 use super::delivery::Arrivals;
+use super::input::{LimitInput, record};
+use super::remedy;
 use super::subflow::{AT_LIMIT, Subflow, is_ample};
-use super::{LimitInput, record, remedy};
 use pathbench_record::document::{LimitKind, LimitRecord};
 use pathbench_record::sample::PathFigures;
 use pathbench_record::statistics::median;
@@ -72,7 +73,7 @@ pub(super) fn limit(
     }
     let outstanding = Outstanding::new(busy, sent)?;
     receive_window(input, &outstanding)
-        .or_else(|| send_buffer(input, &outstanding))
+        .or_else(|| send_buffer(input, &outstanding, sent))
         .or_else(|| head_of_line(input, &outstanding, sent, received))
 }
 
@@ -95,9 +96,17 @@ fn receive_window(input: &LimitInput<'_>, outstanding: &Outstanding<'_>) -> Opti
     Some(LimitRecord { remedy: remedy::receive(limits, outstanding.product()), ..found })
 }
 
-fn send_buffer(input: &LimitInput<'_>, outstanding: &Outstanding<'_>) -> Option<LimitRecord> {
+fn send_buffer(
+    input: &LimitInput<'_>,
+    outstanding: &Outstanding<'_>,
+    sent: &[Subflow<'_>],
+) -> Option<LimitRecord> {
     let limits = input.sender?.tcp_buffers?;
     let unacked = outstanding.unacked;
+    // The kernel's count of full send buffers does not decide it for a subflow: the largest buffer must be too small.
+    if !sent.iter().any(Subflow::is_long) || outstanding.is_ample(limits.send[2] as f64) {
+        return None;
+    }
     if unacked < AT_LIMIT * limits.send[2] as f64 || outstanding.is_ample(unacked) {
         return None;
     }

@@ -1,8 +1,8 @@
 //! Head-of-line blocking at the data level, without a capture: payload arrives on the paths, and the application gets
 //! none, or gets it late, because a part in front of it is missing.
 
+use super::input::{LimitInput, delivered, record};
 use super::subflow::Subflow;
-use super::{LimitInput, delivered, record};
 use pathbench_record::document::{LimitKind, LimitRecord};
 use pathbench_record::sample::Sample;
 use pathbench_record::time::Timestamp;

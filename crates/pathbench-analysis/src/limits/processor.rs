@@ -1,6 +1,6 @@
 //! A thread that used a CPU all the time.
 
-use super::{LimitInput, record};
+use super::input::{LimitInput, record};
 use pathbench_record::document::{LimitKind, LimitRecord};
 
 /// Fraction of its time in which a limiting thread ran or was ready to run: the rest are its waits for the other threads of

@@ -1,6 +1,6 @@
 //! A bottleneck that all paths cross: over all paths together a transport has the rate that it has over one alone.
 
-use super::{NAMED_SHARE, in_order};
+use super::order::{NAMED_SHARE, in_order};
 use pathbench_record::direction::Direction;
 use pathbench_record::document::{LimitKind, LimitRecord, RunRecord};
 use pathbench_record::statistics::median;

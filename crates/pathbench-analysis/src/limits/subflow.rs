@@ -1,6 +1,7 @@
 //! The subflows of one end over the measured time, and the limits of a TCP connection.
 
-use super::{LimitInput, record, remedy};
+use super::input::{LimitInput, record};
+use super::remedy;
 use pathbench_record::document::{LimitKind, LimitRecord};
 use pathbench_record::sample::{PathFigures, PathState, Sample, Side};
 use pathbench_record::statistics::{median, quantile};
@@ -17,6 +18,12 @@ const FEWEST: usize = 5;
 pub(super) const AT_LIMIT: f64 = 0.3;
 /// A window of so many bandwidth-delay products holds the data of any path that delivers.
 const AMPLE: f64 = 2.0;
+
+/// Shortest round trip of a path whose rate a send buffer can limit: on a shorter one the processor decides, and the
+/// figures of a full buffer look the same.
+const LEAST_RTT_MS: f64 = 1.0;
+/// Fraction of the time of a full send buffer in the kernel's count that shows it as the limit.
+const COUNTED: f64 = 0.5;
 
 /// One subflow (or QUIC path) of one stream at one end.
 pub(super) struct Subflow<'a> {
@@ -108,6 +115,16 @@ impl<'a> Subflow<'a> {
             .max(self.share_of(|figures| fills_congestion_window(figures) && !is_window_full(figures)))
     }
 
+    /// The shortest round trip, without the time in queues.
+    fn least_rtt_ms(&self) -> f64 {
+        self.median_of(|figures| figures.min_rtt_ms.unwrap_or(figures.srtt_ms))
+    }
+
+    /// Whether the path is long enough for a send buffer to be its limit.
+    pub(super) fn is_long(&self) -> bool {
+        self.least_rtt_ms() >= LEAST_RTT_MS
+    }
+
     fn is_ample(&self, bytes: f64) -> bool {
         is_ample(bytes, self.reached_bps(), self.median_of(|figures| figures.srtt_ms))
     }
@@ -174,6 +191,11 @@ fn send_buffer(input: &LimitInput<'_>, one: &Subflow<'_>) -> Option<LimitRecord>
     if input.rate_bps.is_some() || !is_at_limit || one.is_ample(held) {
         return None;
     }
+    // The kernel counts it, or the largest buffer cannot hold the data of the path: else the figures do not decide it.
+    let counted = one.grown(|figures| figures.send_buffer_limited_us).unwrap_or_default();
+    if !one.is_long() || (counted < COUNTED && one.is_ample(limits.send[2] as f64)) {
+        return None;
+    }
     let rtt_ms = one.median_of(|figures| figures.srtt_ms);
     let share = one.starved();
     let because = format!(
@@ -186,4 +208,17 @@ fn send_buffer(input: &LimitInput<'_>, one: &Subflow<'_>) -> Option<LimitRecord>
     let found = record(input, LimitKind::SendBuffer, share, because);
     let remedy = remedy::send(limits, remedy::product(one.reached_bps(), rtt_ms));
     Some(LimitRecord { path: Some(one.path.to_owned()), remedy, ..found })
+}
+
+/// The normal limit: time in which the subflows' congestion windows held data back.
+pub(super) fn congestion_windows(
+    input: &LimitInput<'_>,
+    busy: &[&Subflow<'_>],
+) -> impl Iterator<Item = LimitRecord> {
+    busy.iter().map(|one| {
+        let share = one.by_links();
+        let because = format!("the congestion window held data back {:.0} % of the time", share * 100.0);
+        let found = record(input, LimitKind::CongestionWindow, share, because);
+        LimitRecord { path: Some(one.path.to_owned()), ..found }
+    })
 }

@@ -3,7 +3,7 @@
 use crate::clock::record;
 use pathbench_analysis::binning::Window;
 use pathbench_analysis::comparison::summarise_runs;
-use pathbench_analysis::limits::{LimitInput, Shaper, limits};
+use pathbench_analysis::limits::{LimitInput, PathShaper, limits};
 use pathbench_record::delivery::DeliverySeries;
 use pathbench_record::direction::Direction;
 use pathbench_record::document::{
@@ -36,7 +36,7 @@ struct Run {
     client: EndRecord,
     server: EndRecord,
     rate_bps: Option<u64>,
-    shapers: Vec<Shaper>,
+    shapers: Vec<PathShaper>,
     direction: Direction,
 }
 
@@ -258,6 +258,37 @@ fn a_full_send_buffer_is_named_at_the_sender() {
     }
 }
 
+/// Regression: a sender that waited for its processor on a link without a rate was named as limited by its send buffer.
+#[test]
+fn a_send_buffer_is_named_only_with_clear_evidence() {
+    for (mbps, min_rtt_ms, srtt_ms, held, counted_percent, named) in [
+        // Less than a millisecond: the processor decides, in queues of any length.
+        (20_000, 0.05, 0.9, 1_500_000, 32, false),
+        (20_000, 0.05, 1.5, 1_500_000, 90, false),
+        // The largest buffer holds the data of the path, and the kernel counts little.
+        (600, 20.0, 20.0, 1_400_000, 32, false),
+        (600, 20.0, 20.0, 1_400_000, 60, true),
+        (1_000, 20.0, 20.0, 2_000_000, 0, true),
+    ] {
+        for transport in [Transport::Tcp, Transport::Mptcp] {
+            let figures = |t_ms: u64, figures: &mut PathFigures| {
+                (figures.in_flight_bytes, figures.not_sent_bytes, figures.cwnd_bytes) = (held, 0, 10_000_000);
+                (figures.min_rtt_ms, figures.srtt_ms) = (Some(min_rtt_ms), srtt_ms);
+                figures.send_window_bytes = Some(30_000_000);
+                figures.send_buffer_limited_us = Some(t_ms * 10 * counted_percent);
+                if figures.connection_unacked_bytes.is_some() {
+                    figures.connection_unacked_bytes = Some(held);
+                }
+            };
+            let found = Run::new(transport).path("eth", mbps, figures).limits();
+            let is_named = found.iter().any(|limit| limit.kind == LimitKind::SendBuffer && limit.named);
+            // The kernel's count of a subflow of mptcp runs while data waits, too.
+            let expected = named && (transport == Transport::Tcp || counted_percent == 0);
+            assert_eq!(is_named, expected, "{transport} {mbps} {srtt_ms} {counted_percent}: {found:#?}");
+        }
+    }
+}
+
 #[test]
 fn a_rate_is_the_limit_only_where_it_is_reached() {
     let mut run = Run::new(Transport::Quic).path("eth", 8, |_, figures| starve(figures));
@@ -312,13 +343,13 @@ fn data_that_waits_for_another_path_is_named() {
 
 #[test]
 fn a_shaper_is_named_where_an_upload_has_its_rate() {
-    let shaper = |rate_bps| Shaper { interface: "eth0".to_owned(), kind: "tbf".to_owned(), rate_bps };
+    let shaper = |rate_bps| PathShaper { interface: "eth0".to_owned(), kind: "tbf".to_owned(), rate_bps };
     let upload = Run { direction: Direction::Upload, ..Run::new(Transport::Tcp) };
     let mut run = upload.path("eth", 19, nothing);
     run.shapers = vec![shaper(20_000_000)];
     let first = run.first();
     assert_eq!((first.kind, first.path.as_deref()), (LimitKind::Qdisc, Some("eth")));
-    assert_eq!(first.remedy.as_deref(), Some("tc qdisc del dev eth0 root"));
+    assert_eq!(first.remedy, None);
     run.shapers = vec![shaper(50_000_000)];
     run.assert_nothing_named();
     let mut download = Run::new(Transport::Tcp).path("eth", 19, nothing);

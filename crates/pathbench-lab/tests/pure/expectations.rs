@@ -3,10 +3,11 @@
 use pathbench_lab::scenario::{
     ExpectationPlan, ExpectationTarget, Overrides, ScenarioSource, known_fields, plan,
 };
+use pathbench_record::datagram::{DatagramFigures, DatagramRecord, FrameFigures};
 use pathbench_record::direction::Direction;
 use pathbench_record::document::{
-    DelayRecord, DirectionRecord, EmulationRecord, HandoverReason, HandoverRecord, Impact, OneWayDelay,
-    Phase, PingRecord, ResponsivenessRecord, RunLink,
+    CpuRecord, DelayRecord, DirectionRecord, EmulationRecord, HandoverReason, HandoverRecord, Impact,
+    LimitKind, LimitRecord, OneWayDelay, Phase, PingRecord, ResponsivenessRecord, RunLink,
 };
 use pathbench_record::document::{
     Expectation, LinkMeasurement, MultipathRecord, Parameters, PathRecord, ResultDocument, RunRecord, Variant,
@@ -66,6 +67,37 @@ fn handover() -> HandoverRecord {
 
 fn ping() -> PingRecord {
     PingRecord { median_ms: Some(1.0), min_ms: Some(1.0), max_ms: Some(1.0), ..PingRecord::default() }
+}
+
+fn limit() -> LimitRecord {
+    LimitRecord {
+        direction: Direction::Upload,
+        kind: LimitKind::ReceiveWindow,
+        side: Some(Side::Server),
+        path: Some("wlan".to_owned()),
+        share: 0.5,
+        named: true,
+        because: "a reason".to_owned(),
+        remedy: Some("a command".to_owned()),
+    }
+}
+
+fn datagrams() -> DatagramRecord {
+    let all = DatagramFigures {
+        sent: 1,
+        loss: Some(0.0),
+        reordered_share: Some(0.0),
+        jitter_ms: Some(1.0),
+        max_jitter_ms: Some(1.0),
+        late: Some(0),
+        late_share: Some(0.0),
+        longest_gap_ms: Some(1.0),
+        delay: Some(OneWayDelay::default()),
+        frames: Some(FrameFigures { late: Some(0), late_share: Some(0.0), ..FrameFigures::default() }),
+        ..DatagramFigures::default()
+    };
+    let paths = ["eth", "wlan"].map(|path| (path.to_owned(), all.clone())).into();
+    DatagramRecord { all, paths, ..DatagramRecord::default() }
 }
 
 /// A run of which every field has a value.
@@ -155,6 +187,12 @@ fn run(label: &str, direction: &str, repetition: u32) -> RunRecord {
         links: ["eth", "wlan"].map(measured).into(),
         handover: Some(handover()),
         parameters: Parameters::default(),
+        limited_by: Some(LimitKind::ReceiveWindow.words().to_owned()),
+        limits: vec![limit()],
+        cpu: [Side::Client, Side::Server]
+            .map(|side| (side, CpuRecord { seconds_per_gb: Some(1.0), ..CpuRecord::default() }))
+            .into(),
+        datagrams: Direction::BOTH.map(|direction| (direction, datagrams())).into(),
         counters: BTreeMap::from([
             (Side::Client, BTreeMap::from([("MPTcpExt.MPJoinSynTx".to_owned(), 3)])),
             (Side::Server, BTreeMap::from([("TcpExt.TCPTimeouts".to_owned(), 1)])),
@@ -187,11 +225,14 @@ fn changed_run(change: impl Fn(&mut RunRecord)) -> RunRecord {
 
 #[test]
 fn every_documented_field_is_found_in_a_run() {
-    let patterns = ["throughput", "ping", "bulk", "interactive", "responsiveness"];
+    let patterns = ["throughput", "ping", "bulk", "interactive", "responsiveness", "datagrams"];
     let scenario = SCENARIO.replace(
         "[matrix]",
         "pattern = [\"throughput\", \"ping\", \"bulk\", \"interactive\", \"responsiveness\"]\n[matrix]",
     );
+    // No transport has all patterns.
+    let of_datagrams = "name = \"x\"\n[[path]]\nname = \"eth\"\n[[path]]\nname = \"wlan\"\n[run]\n\
+                        transports = [\"mpquic\"]\npattern = \"datagrams\"\n[expect]\n";
     let delay = json!({"sent": 1, "lost": 0, "p50_ms": 1.0, "p95_ms": 1.0, "p99_ms": 1.0,
         "increase_p50_ms": 1.0, "increase_p95_ms": 1.0});
     let phase = json!({"from_ms": 0.0, "measured_from_ms": 0.0, "to_ms": 1.0, "upload_mbps": 1.0,
@@ -202,9 +243,13 @@ fn every_documented_field_is_found_in_a_run() {
     let runs = patterns.map(|pattern| RunRecord {
         pattern: pattern.to_owned(),
         responsiveness: responsiveness.clone(),
-        ..run("mptcp", "upload", 1)
+        ..run(if pattern == "datagrams" { "mpquic" } else { "mptcp" }, "upload", 1)
     });
     for field in known_fields() {
+        let (scenario, label) = match field.split('.').next() {
+            Some("datagrams") => (of_datagrams, "mpquic"),
+            _ => (scenario.as_str(), "mptcp"),
+        };
         let field = field
             .replace("PATH", "wlan")
             .replace("PHASE", "download")
@@ -213,8 +258,8 @@ fn every_documented_field_is_found_in_a_run() {
         let field = field.replace("server.NAME", "server.TcpExt.TCPTimeouts").replace("NAME", "queue-full");
         // One of these three is right for the field's type.
         let mut lines =
-            ["!= nothing", "> -1"].map(|value| format!("\"mptcp.{field}\" = \"{value}\"")).to_vec();
-        lines.push(format!("\"mptcp.{field}\" = true"));
+            ["!= nothing", "> -1"].map(|value| format!("\"{label}.{field}\" = \"{value}\"")).to_vec();
+        lines.push(format!("\"{label}.{field}\" = true"));
         let sources =
             lines.iter().map(|line| ScenarioSource::from_text("mine.toml", format!("{scenario}{line}\n")));
         let plans: Vec<_> = sources.filter_map(|source| plan(&source, &Overrides::default()).ok()).collect();

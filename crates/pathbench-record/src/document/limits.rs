@@ -1,4 +1,4 @@
-//! What limited the rate of a run, and the CPU time that it took.
+//! The limits of a run's rate, and the CPU time that it took.
 
 use crate::direction::Direction;
 use crate::sample::Side;

@@ -73,7 +73,7 @@ pub(crate) fn diagnoses(view: &View) -> Option<Section> {
     Section::of_findings("Paths that carried nothing", "for a second or more, and why", findings)
 }
 
-/// What limited the rate of each label, with the remedy; none where the links did.
+/// The limits of each label's rate, with the remedy; none where the links did.
 pub(crate) fn limits(view: &View) -> Option<Section> {
     let findings = limit::of_view(view).into_iter().map(|(group, one)| {
         let variant = variant_text(group.variant);

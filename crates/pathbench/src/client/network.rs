@@ -3,7 +3,7 @@
 
 use pathbench_analysis::assembly::{ClientPath, Notification, SeenEvent};
 use pathbench_analysis::attribution::CarriedBytes;
-use pathbench_analysis::limits::Shaper;
+use pathbench_analysis::limits::PathShaper;
 use pathbench_analysis::mptcp_setup::{self, LocalSetup};
 use pathbench_host::change::setting::{PATH_MANAGER, PM_TYPE};
 use pathbench_host::egress::{InterfaceBytes, bytes_since, interface_bytes};
@@ -192,11 +192,11 @@ pub(crate) fn not_backup(path: &ClientPath) -> Option<String> {
 }
 
 /// The interfaces whose rate a queueing discipline of this host limits; none where that cannot be read.
-pub(crate) fn shapers(network: &HostNetwork) -> Vec<Shaper> {
+pub(crate) fn shapers(network: &HostNetwork) -> Vec<PathShaper> {
     let found = RouteSocket::open().and_then(|mut socket| socket.shaping()).unwrap_or_default();
     let shapers = found.into_iter().filter_map(|one| {
         let interface = network.link(one.interface)?.name.clone();
-        Some(Shaper { interface, kind: one.kind, rate_bps: one.rate_bps.filter(|bps| *bps > 0)? })
+        Some(PathShaper { interface, kind: one.kind, rate_bps: one.rate_bps.filter(|bps| *bps > 0)? })
     });
     shapers.collect()
 }
