@@ -53,7 +53,7 @@ impl<'a> Outstanding<'a> {
 
     fn words(&self) -> String {
         format!(
-            "{} had nothing to send {:.0} % of the time, with {:.0} kB of the connection unacknowledged",
+            "{} had nothing to send {:.0} % of the time, with {:.0} kB of the connection unacknowledged or unsent",
             self.starved.path,
             self.share * 100.0,
             self.unacked / 1e3

@@ -10,7 +10,6 @@ use crate::library::DatagramPrefix;
 use crate::path_event::path_number;
 use bytes::Bytes;
 use noq_proto::SendDatagramError;
-use pathbench_record::time::Timestamp;
 use std::time::Instant;
 use thiserror::Error;
 

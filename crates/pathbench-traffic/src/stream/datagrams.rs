@@ -7,18 +7,16 @@ use super::datagram_work::{DatagramCarrier, DatagramWork};
 use super::error::StreamError;
 use super::state::{FirstByte, TestStream};
 use super::work::Work;
-use crate::datagram::{
-    DatagramKind, DatagramMessage, FlowArrival, FlowSlot, HEADER_BYTES, LONGEST_DEBT, UdpFlows,
-};
+use crate::datagram::{DatagramKind, DatagramMessage, FlowArrival, HEADER_BYTES, LONGEST_DEBT};
 use crate::flow::{FlowReceiver, FlowSender, FlowStep};
 use crate::pacer::Pacers;
 use crate::protocol::{ControlFrame, FrameKind};
-use pathbench_record::datagram::{DATAGRAM_HEADER_BYTES, DatagramLog, DatagramsParameters};
+use pathbench_record::datagram::DATAGRAM_HEADER_BYTES;
 use pathbench_record::end::TestId;
 use pathbench_record::time::{Clock, Timestamp};
 use pathbench_transport::{DatagramUnsent, QuicDatagrams, lock};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 const _: () = assert!(DATAGRAM_HEADER_BYTES as usize == HEADER_BYTES);
