@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `topoType` | `MultiIf`, or `MultiIfMultiClient` (the import omits its further clients) |
 //! | `leftSubnet`, `rightSubnet` | first two octets of the addresses left and right of the router: `10.1.`, `10.2.` |
-//! | `path_c2r_N`, `path_r2s_N` | `delay,bandwidth` or `delay,queue,bandwidth[,loss[,backup]]`: ms one way, packets, Mbit/s, %; a link from client to router or from router to server |
+//! | `path_c2r_N`, `path_r2s_N` | `delay,bandwidth` or `delay,queue,bandwidth[,loss][,backup]`: ms one way, packets, Mbit/s, %, `True` or `False`; a link from client to router or from router to server |
 //! | `path_N`, `netemAt_N` | of files before 2020: as `path_c2r_N`, `netemAt_c2r_N` |
 //! | `changeNetem` | `yes`: the next key is in effect |
 //! | `netemAt_c2r_N`, `netemAt_r2s_N` | `seconds,arguments of netem`: the link's delay and loss from that time on |

@@ -86,7 +86,7 @@ pub(super) struct MinitopoTopology {
 
 const TYPES: &str =
     "give MultiIf, the type that can be imported (or MultiIfMultiClient, of which only the first client is)";
-const LONGEST: &str = "give delay,bandwidth or delay,queue,bandwidth[,loss[,backup]]: ms one way, packets, Mbit/s, %, 0 or 1 (or False, True)";
+const LONGEST: &str = "give delay,bandwidth or delay,queue,bandwidth[,loss][,backup]: ms one way, packets, Mbit/s, %, False or True (0 or 1 behind a loss)";
 /// The kernel supports eight MPTCP endpoints, and one octet of the addresses is the number of the link.
 const MOST_PATHS: usize = 8;
 
@@ -256,6 +256,10 @@ fn values(entry: &KeyValue, side: RouterSide, number_of_path: u32) -> Result<Top
     let (delay, queue, bandwidth, loss, backup) = match fields[..] {
         [delay, bandwidth] => (delay, None, bandwidth, "0", "0"),
         [delay, queue, bandwidth] => (delay, Some(queue), bandwidth, "0", "0"),
+        // minitopo takes a fourth value that is no number as the flag.
+        [delay, queue, bandwidth, flag @ ("True" | "False" | "true" | "false")] => {
+            (delay, Some(queue), bandwidth, "0", flag)
+        }
         [delay, queue, bandwidth, loss] => (delay, Some(queue), bandwidth, loss, "0"),
         [delay, queue, bandwidth, loss, backup] => (delay, Some(queue), bandwidth, loss, backup),
         _ => return Err(format!("`{text}` has {} values", fields.len())),

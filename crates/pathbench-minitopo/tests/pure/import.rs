@@ -136,6 +136,17 @@ fn models(plan: &ScenarioPlan, link: &str) -> Vec<LinkModel> {
 
 const MS: Duration = Duration::from_millis(1);
 
+/// Regression: the flag without a loss before it was read as a loss.
+#[test]
+fn a_backup_flag_may_follow_the_bandwidth() {
+    let text = import("topoType:MultiIf\npath_c2r_0:12,18,7,False\npath_c2r_1:21,31,8,True\n", None).unwrap();
+    let topology = &planned(&text).variants[0].topology;
+    for (name, backup) in [("c2r_0", false), ("c2r_1", true)] {
+        let link = topology.link(name).unwrap();
+        assert_eq!((link.backup, link.forward.independent_loss()), (backup, Some(0.0)), "{name}: {text}");
+    }
+}
+
 #[test]
 fn old_files_name_the_links_of_the_client_by_their_number() {
     let old = "topoType:MultiIf\npath_0:12,16,5,0,True\npath_1:34,46,8,2,False\nchangeNetem:yes\nnetemAt_0:7,delay 33ms loss 6%\n";

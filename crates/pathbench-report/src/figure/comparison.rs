@@ -130,7 +130,11 @@ fn scale<'a>(column: &Column, groups: impl Iterator<Item = &'a GroupView<'a>>, w
     let mut scale = if is_delay && highest > lowest * 20.0 {
         Scale { title: "logarithmic".to_owned(), ..Scale::logarithmic_ms(values.into_iter()) }
     } else {
-        let unit = if is_of_rates { rate_unit(highest) } else { time_unit(highest) };
+        let unit = match column.figure.unit {
+            Unit::Rate => rate_unit(highest),
+            Unit::Percent => ("%", 0.01),
+            _ => time_unit(highest),
+        };
         Scale::linear(highest, ((width / 50.0) as usize).clamp(1, 5), unit)
     };
     scale.title += if is_of_rates { " · more is better" } else { " · less is better" };

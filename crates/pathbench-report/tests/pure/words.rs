@@ -1,6 +1,7 @@
 //! Words and symbols of the summary and the figures.
 
 use crate::synthetic;
+use pathbench_record::datagram::{DatagramFigures, DatagramRecord};
 use pathbench_record::delivery::{BIN, DeliveryLine};
 use pathbench_record::direction::Direction;
 use pathbench_record::document::{DirectionMtu, KernelPathState, MtuEvidence, MtuRecord, PathMtu, RunRecord};
@@ -236,6 +237,21 @@ fn a_sparkline_has_a_level_for_every_eighth() {
     assert!(text.contains("full height 1.28 Mbit/s, one column 50.0 ms"), "{text}");
     set.lines.held.deliveries.clear();
     assert!(!plain(&set, 80).contains("Timeline"), "there is nothing to draw");
+}
+
+/// Regression: the axis of lost datagrams counted milliseconds.
+#[test]
+fn shares_are_drawn_in_percent() {
+    let all = DatagramFigures { loss: Some(0.1), jitter_ms: Some(3.5), ..DatagramFigures::default() };
+    let record = DatagramRecord { all, ..DatagramRecord::default() };
+    let run = RunRecord {
+        pattern: "datagrams".to_owned(),
+        datagrams: BTreeMap::from([(Direction::Upload, record)]),
+        ..synthetic::run("r", "udp", 1)
+    };
+    let drawn = synthetic::drawn(&result_of([run]), "comparison").unwrap();
+    assert!(drawn.contains(">% · less is better<") && drawn.contains(">10<"), "{drawn}");
+    assert!(drawn.contains(">ms · less is better<"), "{drawn}");
 }
 
 #[test]
