@@ -74,10 +74,9 @@ const TWO_PATHS: &[Entry] = &[
     .repeated(1),
     Entry::new(
         "bufferbloat",
-        "response-path-dsl-queue-discipline-drop-tail",
+        "response-dsl-queue-discipline-drop-tail",
         "Where a transfer fills a queue of 300 ms, everything else on the path waits as long, and requests on the loaded connection \
-         longer: {tcp@dsl.self_loaded_p50_ms#1} on TCP and {mptcp.self_loaded_p50_ms#1} on MPTCP; CoDel and PIE shorten it on TCP \
-         to {tcp@dsl.self_loaded_p50_ms#2} and {tcp@dsl.self_loaded_p50_ms#3}.",
+         longer: {tcp@dsl.self_loaded_p50_ms#2} on TCP and {mptcp.self_loaded_p50_ms#2} on MPTCP.",
     )
     .repeated(1),
     Entry::new(
