@@ -100,7 +100,7 @@ fn every_key_has_a_row_in_the_table_of_its_section() {
     let text = documentation();
     let parameters = text_between(&text, "### Link parameters", "`burst_loss`:");
     let tables = known_keys();
-    assert_eq!(tables.len(), 24, "{tables:?}");
+    assert_eq!(tables.len(), 25, "{tables:?}");
     for (table, keys) in tables {
         let section = match table.as_str() {
             "" => text_between(&text, "## The scenario", "## Paths"),
