@@ -62,7 +62,7 @@ fn a_bad_line_affects_no_other() {
         with(&|value| value["extra"] = 1.into()),
         with(&|value| value["summary"]["groups"][0]["figures"]["goodput_mbps"] = (-1).into()),
         with(&|value| value["summary"]["groups"][0]["figures"]["goodput_mbps"] = 1e13.into()),
-        with(&|value| value["summary"]["groups"][0]["label"] = "udp".into()),
+        with(&|value| value["summary"]["groups"][0]["label"] = "sctp".into()),
         with(&|value| value["summary"]["scenario"] = "a\u{202e}b".into()),
         with(&|value| value["summary"]["scenario"] = "x".repeat(65).into()),
         with(&|value| value["summary"]["started_ms"] = u64::MAX.into()),

@@ -239,6 +239,7 @@ fn carry(model: Model, sockets: &[UdpSocket; 2], stopping: &AtomicBool) {
 fn calibrate_through(model: Model, adapt: impl Fn(&mut CalibrationPlan)) -> (LinkCalibration, Duration) {
     let mut plan = CalibrationPlan::new(loopback("127.0.0.1:0"), loopback("127.0.0.1:0"), 1500);
     plan.emulated = true;
+    plan.bucket_bytes = [0; 2];
     adapt(&mut plan);
     let begun = clock().now();
     let (near, far) = (CalibrationEnd::default(), CalibrationEnd::default());

@@ -67,6 +67,7 @@ impl Stage {
         made.expect(0);
         work.run(&["serve", "key", "key"]).expect(0);
         std::fs::write(work.path().join("topology"), "topoType:MultiIf\npath_c2r_0:20,20\n").unwrap();
+        std::fs::write(work.path().join("rates.csv"), "second,mbit/s\n0,4\n1,5\n").unwrap();
         let recorded = "crates/pathbench-trace/tests/recorded/checksums.pcap";
         let capture = pathbench_testkit::checkout().join(recorded);
         std::fs::copy(capture, work.path().join("capture.pcap")).unwrap();
@@ -99,6 +100,7 @@ impl Stage {
             vec!["lab", "show", "hello"],
             vec!["lab", "check", "quick.toml", "hello"],
             vec!["lab", "import", "topology"],
+            vec!["lab", "import-trace", "rates.csv"],
             with(&["test"], &["--transports", "tcp", "--patterns", "ping", "--repeat", "1", "--out", "out"]),
             with(&["test", "--json"], &["--transports", "tcp", "--patterns", "ping", "--repeat", "1"]),
             with(&["roam"], &["--transports", "tcp", "--duration", "1s", "--out", "out"]),

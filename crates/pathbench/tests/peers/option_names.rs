@@ -16,6 +16,7 @@ const FOREIGN: &[(&str, &[&str])] = &[
     ("kubectl", &["--filename", "--for", "--from-file", "--timeout"]),
     ("nsenter", &["--target", "--net"]),
     ("curl", &["--mptcp"]),
+    ("iperf3", &["--skip-rx-copy"]),
     (
         "cargo",
         &[

@@ -39,7 +39,8 @@ fn setting(limit: &LimitRecord) -> (String, String) {
     (key.to_owned(), value.trim_matches('\'').to_owned())
 }
 
-/// The buffers of one host are the limit; with the setting of the remedy they are not, and the rate rises.
+/// The buffers of one host are the limit; with the setting of the remedy they are less of one, and the rate rises. The
+/// first measurement knows neither the full rate nor the RTT with full queues, so that they may remain a limit.
 #[track_caller]
 fn assert_remedied(name: &str, words: &str, host: &str, key: &str, small: &str) {
     let text = |value: &str| {
@@ -54,7 +55,9 @@ fn assert_remedied(name: &str, words: &str, host: &str, key: &str, small: &str) 
         if label == "mptcp" {
             let remedied = measure(&format!("{name}-remedied"), &text(&value));
             let (before, after) = (run(&limited, label), run(&remedied, label));
-            assert_ne!(after.limited_by.as_deref(), Some(words), "{:#?}", after.limits);
+            let remaining =
+                after.limits.iter().find(|one| one.kind == limit.kind).map_or(0.0, |one| one.share);
+            assert!(remaining < 0.7 * limit.share, "{limit:#?}, then {:#?}", after.limits);
             assert!(after.goodput_mbps.unwrap() > 1.5 * before.goodput_mbps.unwrap(), "{words}");
         }
     }
