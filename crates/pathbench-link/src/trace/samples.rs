@@ -84,7 +84,7 @@ pub(super) fn losses(samples: &[Sample], trip: Trip, direction: Option<Direction
             windows.resize(index + 1, (0, 0));
         }
         let (sent, lost) = &mut windows[index];
-        // A packet that was lost on its way to the server says nothing about the other direction.
+        // A packet that was lost in the direction to the server says nothing about the other direction.
         let is_elsewhere =
             matches!((own, sample.fate), (Some(Direction::Download), Fate::Lost(Some(Direction::Upload))));
         let is_lost = match (own, sample.fate) {
