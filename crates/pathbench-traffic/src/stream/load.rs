@@ -34,13 +34,13 @@ fn send(stream: &TestStream, work: &LoadWork, clock: &dyn Clock) -> Result<(), S
     let mut acknowledgements = None;
     loop {
         stream.check_deadline(clock.now())?;
-        let Some(step) = work.next(clock)? else {
-            stream.check_abort()?;
-            continue;
-        };
+        let step = work.next(clock)?;
         let bytes = match &step {
             LoadStep::Finished => break,
-            LoadStep::WaitUntil(_) => continue,
+            LoadStep::WaitUntil(_) => {
+                stream.check_abort()?;
+                continue;
+            }
             LoadStep::Frame(bytes) => bytes.as_slice(),
             LoadStep::Data { header, from, until } => {
                 if *header != block_header {

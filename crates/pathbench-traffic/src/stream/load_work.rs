@@ -18,18 +18,16 @@ impl LoadWork {
         Self { core: Mutex::new(core), changed: Condvar::new() }
     }
 
-    /// The next step. A wait ends when bytes that demand an answer arrive, or after `TICK`.
-    pub(super) fn next(&self, clock: &dyn Clock) -> Result<Option<LoadStep>, StreamError> {
+    /// The next step, after a wait for it: until bytes that demand an answer arrive, or for `TICK`.
+    pub(super) fn next(&self, clock: &dyn Clock) -> Result<LoadStep, StreamError> {
         let mut core = lock(&self.core);
         let now = clock.now();
-        match core.next(now)? {
-            LoadStep::WaitUntil(due) => {
-                let time = due.duration_since(now).min(TICK);
-                // A poisoned lock means that the other thread panicked, which ends the stream.
-                drop(self.changed.wait_timeout(core, time).unwrap_or_else(PoisonError::into_inner));
-                Ok(None)
-            }
-            step => Ok(Some(step)),
+        let step = core.next(now)?;
+        if let LoadStep::WaitUntil(due) = step {
+            let time = due.duration_since(now).min(TICK);
+            // A poisoned lock means that the other thread panicked, which ends the stream.
+            drop(self.changed.wait_timeout(core, time).unwrap_or_else(PoisonError::into_inner));
         }
+        Ok(step)
     }
 }
