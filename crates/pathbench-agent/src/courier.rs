@@ -7,6 +7,7 @@ use crate::networks::NetworkRules;
 use crate::state::AgentContext;
 use crate::target::resolve;
 use pathbench_api::check_in::{CheckIn, CheckInAnswer};
+use pathbench_api::experiment::Pattern;
 use pathbench_api::name::Name;
 use pathbench_program::exit::Failure;
 use pathbench_program::random;
@@ -98,15 +99,22 @@ impl Courier {
     /// Reports the agent and takes over the answer; returns the time until the next check-in.
     pub(crate) fn check_in(&self, settings: &Settings) -> Result<Duration, CollectorError> {
         let (outbox, oldest_s) = self.shared.access(|state| state.outbox);
-        let request = CheckIn {
+        let mut request = CheckIn {
             agent: settings.agent,
             name: settings.name.clone(),
             version: Name::nearest(env!("CARGO_PKG_VERSION")),
             consent: settings.consent,
             outbox,
             oldest_s,
+            patterns: Some(Pattern::ALL.iter().map(|pattern| Name::nearest(pattern.name())).collect()),
         };
-        let mut answer: CheckInAnswer = self.collector.post("/v1/check-in", &request)?;
+        let mut answer = self.collector.post("/v1/check-in", &request);
+        // Collectors of earlier versions reject keys that they do not know.
+        if let Err(CollectorError::Refused { status: 422, .. }) = &answer {
+            request.patterns = None;
+            answer = self.collector.post("/v1/check-in", &request);
+        }
+        let mut answer: CheckInAnswer = answer?;
         let next = accept(&mut answer, &settings.name);
         if let Some(token) = answer.token.take() {
             self.renew_token(&token);

@@ -1,6 +1,7 @@
 //! Check-in: an agent reports itself and gets servers, tokens and experiments. Test servers report their load.
 
 use crate::Uuid;
+use crate::bounds::ITEMS;
 use crate::consent::Consent;
 use crate::experiment::Experiment;
 use crate::name::Name;
@@ -9,6 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// `POST /v1/check-in`.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CheckIn {
@@ -25,6 +27,17 @@ pub struct CheckIn {
     /// Age of the oldest of them.
     #[serde(default)]
     pub oldest_s: u32,
+    /// Patterns that the agent can run, at most 64; absent: ping, bulk, throughput-upload, throughput-download and
+    /// interactive.
+    pub patterns: Option<Vec<Name>>,
+}
+
+impl CheckIn {
+    /// The first violation of a bound, with its remedy.
+    pub fn problem(&self) -> Option<&'static str> {
+        let names = self.patterns.as_ref().map_or(0, Vec::len);
+        (names > ITEMS).then_some("`patterns` has more than 64 entries")
+    }
 }
 
 /// The answer to a check-in.

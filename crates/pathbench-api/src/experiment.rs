@@ -27,7 +27,7 @@ pub struct Experiment {
     /// Transports; empty: all that work.
     #[serde(default)]
     pub transports: Vec<Transport>,
-    /// Patterns of `pathbench test`; empty: all.
+    /// Patterns of `pathbench test`; empty: its default ones. Only agents that know all of them get the experiment.
     #[serde(default)]
     pub patterns: Vec<Pattern>,
     /// Repetitions of each pattern on each transport.
@@ -68,6 +68,29 @@ pub enum Pattern {
     ThroughputUpload,
     ThroughputDownload,
     Interactive,
+    Responsiveness,
+    Datagrams,
+}
+
+impl Pattern {
+    pub const ALL: [Self; 7] = [
+        Self::Ping,
+        Self::Bulk,
+        Self::ThroughputUpload,
+        Self::ThroughputDownload,
+        Self::Interactive,
+        Self::Responsiveness,
+        Self::Datagrams,
+    ];
+
+    pub fn name(self) -> &'static str {
+        self.into()
+    }
+
+    /// Whether agents whose check-in lists no patterns know this one.
+    pub const fn is_known_to_all(self) -> bool {
+        !matches!(self, Self::Responsiveness | Self::Datagrams)
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -103,6 +126,18 @@ const fn ten_megabytes() -> u64 {
 }
 
 impl Experiment {
+    /// The patterns that an agent with this list of a check-in does not know; it would reject the answer as a whole.
+    pub fn unknown_patterns(&self, listed: Option<&[Name]>) -> Vec<&'static str> {
+        let is_known = |pattern: Pattern| match listed {
+            None => pattern.is_known_to_all(),
+            Some(names) => names.iter().any(|name| name.as_str() == pattern.name()),
+        };
+        let mut unknown: Vec<&'static str> =
+            self.patterns.iter().filter(|pattern| !is_known(**pattern)).map(|pattern| pattern.name()).collect();
+        unknown.dedup();
+        unknown
+    }
+
     /// The first violation of a bound, with its remedy.
     pub fn problem(&self) -> Option<String> {
         let Schedule { every_s, jitter_s } = self.schedule;
@@ -120,7 +155,7 @@ impl Experiment {
             () if !(1..=10_000_000_000).contains(&self.bulk_bytes) => {
                 "`bulk_bytes` is not between 1 and 10000000000"
             }
-            () if self.families.len() > 2 || self.transports.len() > 4 || self.patterns.len() > 5 => {
+            () if self.families.len() > 2 || self.transports.len() > 4 || self.patterns.len() > Pattern::ALL.len() => {
                 "`families`, `transports` or `patterns` names one twice"
             }
             () if self.most_bytes == 0 => {

@@ -5,6 +5,7 @@
 //! the database, so several collectors can share one. The crate never runs a test, and never trusts what a client says
 //! of itself.
 
+pub mod assignment;
 pub mod chart;
 pub mod columns;
 pub mod command;

@@ -67,6 +67,36 @@ fn failed_check_ins_are_repeated_after_doubled_waits_until_the_collector_answers
     assert!(answered.time.as_nanos() as f64 / 1e9 - before < 310.0, "the longest wait is 5 min: {all:?}");
 }
 
+/// An earlier collector rejects the list; the agent checks in without it.
+#[test]
+fn check_ins_list_the_patterns_that_the_agent_knows() {
+    let host = Host::new("day = \"1GB\"\n");
+    let mut loaded = experiment("loaded", 600);
+    loaded["patterns"] = json!(["responsiveness", "datagrams", "ping"]);
+    host.offer(&[loaded]);
+    let agent = host.start();
+    host.wait_for("check-in", 1);
+    host.clock.pass(30 * MINUTE);
+    host.wait_for("ended", 1);
+    host.collector.set(Manner::Earlier);
+    let before = host.entries("check-in").len();
+    host.clock.pass(5 * MINUTE);
+    host.wait_for("check-in", before + 2);
+    agent.stop();
+    assert!(host.entries("check-in").iter().all(|entry| entry.fields["error"].is_null()));
+    let lists: Vec<Value> = host
+        .collector
+        .requests("/v1/check-in")
+        .iter()
+        .map(|request| serde_json::from_slice::<Value>(&request.body).unwrap()["patterns"].clone())
+        .collect();
+    let all = json!([
+        "ping", "bulk", "throughput-upload", "throughput-download", "interactive", "responsiveness", "datagrams"
+    ]);
+    assert_eq!(lists[0], all);
+    assert!(lists.contains(&Value::Null) && lists.iter().all(|list| [&all, &Value::Null].contains(&list)));
+}
+
 #[test]
 fn experiments_are_measured_on_schedule_and_their_results_are_submitted() {
     let host = Host::new("day = \"1GB\"\n");

@@ -201,6 +201,7 @@ impl Honest<'_> {
             consent: Consent::Public,
             outbox: 0,
             oldest_s: 0,
+            patterns: None,
         };
         let kind = [("Content-Type", "application/json")];
         let body = json!(check_in).to_string();

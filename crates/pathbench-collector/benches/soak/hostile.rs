@@ -155,6 +155,7 @@ const IMPOSTORS: [(&str, Attack); 4] = [
                 consent: Consent::Public,
                 outbox: u32::MAX,
                 oldest_s: u32::MAX,
+                patterns: None,
             };
             let body = json!(check_in).to_string();
             let answer = http.ask("POST", "/v1/check-in", &[], body.as_bytes());

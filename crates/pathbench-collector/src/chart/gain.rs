@@ -3,12 +3,13 @@
 
 use super::document::{Chart, Meta};
 use super::scene::Scene;
-use super::shape::{Curve, Group, Unit, course, distributions, percent, quartiles};
+use super::shape::{
+    Curve, Group, Unit, VOTE_COLUMNS, VOTES, course, distributions, percent, quartiles, vote_bar, vote_cells, votes,
+};
 use super::table::{Cell, DataTable};
 use crate::columns::{BucketHistogram, Dimension};
 use crate::facts::{Bucket, GAIN_PATTERNS, GAIN_TRANSPORTS, gain_index};
-use pathbench_record::statistics::distribution as distribution_of;
-use pathbench_report::plot::{Axis, Bar, Hue, Marks, Plot, PlotSeries};
+use pathbench_report::plot::{Axis, Hue, Marks, Plot, PlotSeries};
 
 const DEFINITION: &str = "Gain: goodput of Multipath TCP ÷ goodput of TCP on the best single path, and of Multipath \
                           QUIC ÷ QUIC, in the same result and pattern; above 1 the second path helped. Left out: results \
@@ -55,13 +56,14 @@ pub(super) fn distribution(scene: &Scene, meta: Meta) -> Chart {
 
 /// One vote per agent for each direction, with the results that are left out.
 pub(super) fn by_direction(scene: &Scene, meta: Meta) -> Chart {
+    let [agents, median, low, high] = VOTE_COLUMNS;
     let mut table = DataTable::new([
         ("group", "Direction"),
         ("series", "Transport"),
-        ("agents", "Agents"),
-        ("p50", "Median"),
-        ("low", "95 % from"),
-        ("high", "to"),
+        agents,
+        median,
+        low,
+        high,
         ("used", "Second path used"),
         ("measured", "of"),
         ("left_out", "Left out"),
@@ -78,27 +80,16 @@ pub(super) fn by_direction(scene: &Scene, meta: Meta) -> Chart {
                 continue;
             }
             let values = scene.columns.histogram(&scene.selection, column).total();
-            let votes = distribution_of(&scene.columns.medians_by_agent(&scene.selection, column));
-            let interval = votes.as_ref().and_then(|votes| votes.ci95);
+            let votes = votes(scene, column);
             n += values;
-            let quantity = |value: Option<f64>| Unit::Ratio.cell(value);
-            table.rows.push(vec![
-                Cell::text(direction),
-                Cell::text(name),
-                Cell::Count(votes.as_ref().map_or(0, |votes| votes.n.into())),
-                quantity(votes.as_ref().map(|votes| votes.median)),
-                quantity(interval.map(|[low, _]| low)),
-                quantity(interval.map(|[_, high]| high)),
-                Cell::Count(used),
-                Cell::Count(measured),
-                Cell::Count(measured - values.min(measured)),
-            ]);
-            if let Some(votes) = votes {
-                let [from, to] = interval.unwrap_or([votes.median; 2]);
-                high = high.max(to);
-                let text = Unit::Ratio.words(votes.median);
-                bars.push(Bar { row, from, to, typical: Some(votes.median), text });
-            }
+            let left_out = measured - values.min(measured);
+            let mut cells = vec![Cell::text(direction), Cell::text(name)];
+            cells.extend(vote_cells(votes.as_ref(), Unit::Ratio));
+            cells.extend([used, measured, left_out].map(Cell::Count));
+            table.rows.push(cells);
+            let bar = votes.map(|votes| vote_bar(&votes, row, Unit::Ratio));
+            high = bar.as_ref().map_or(high, |bar| high.max(bar.to));
+            bars.extend(bar);
         }
         if !bars.is_empty() {
             let marks = Marks::Bars(bars);
@@ -107,12 +98,7 @@ pub(super) fn by_direction(scene: &Scene, meta: Meta) -> Chart {
     }
     let rows = DIRECTIONS.map(|(_, direction)| (direction.to_owned(), String::new())).to_vec();
     let axes = (n > 0).then_some((Axis::Factor(high), Axis::Rows(rows)));
-    let meta = meta
-        .caption(DEFINITION)
-        .caption(
-            "Tick: median of the agents' medians, one vote each; bar: its 95 % interval, from 6 agents on.",
-        )
-        .x("gain");
+    let meta = meta.caption(DEFINITION).caption(VOTES).x("gain");
     Chart::new(meta, n, Plot { axes, series, reference: Some(1.0), ..Plot::default() }, table)
 }
 

@@ -35,7 +35,7 @@ const fn entry(name: &'static str, title: &'static str, build: fn(&Scene, Meta) 
     Entry { name, title, build }
 }
 
-const CHARTS: [Entry; 25] = [
+const CHARTS: [Entry; 27] = [
     entry("gain-by-direction", "Gain by direction", gain::by_direction),
     entry("gain", "Gain of multipath", gain::distribution),
     entry("gain-by-network", "Gain by kind of network", |scene, meta| gain::quartiles_by(scene, meta, Kind)),
@@ -48,6 +48,8 @@ const CHARTS: [Entry; 25] = [
     entry("completion-time", "Flow completion time by transport", transport::completion_time),
     entry("max-delay", "Maximum delay by transport", transport::max_delay),
     entry("max-delay-by-network", "Maximum delay by kind of network", transport::max_delay_by_kind),
+    entry("delay-under-load", "Delay under load by transport", transport::delay_under_load),
+    entry("rpm", "Round trips per minute under load by transport", transport::rpm),
     entry("ipv6-reachability", "QUIC over IPv4 and IPv6 on dual-stack hosts", stable::reachability),
     entry("ipv4-ipv6-completion", "Flow completion time, IPv4 ÷ IPv6", stable::completion),
     entry("mptcp-mpquic", "Multipath TCP ÷ Multipath QUIC", stable::ratios),

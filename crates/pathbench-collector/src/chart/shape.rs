@@ -5,6 +5,8 @@ use super::scene::{MOST_GROUPS, Scene};
 use super::table::{Cell, DataTable};
 use crate::columns::{BucketHistogram, Dimension};
 use crate::facts::Bucket;
+use pathbench_record::document::Distribution;
+use pathbench_record::statistics::distribution;
 use pathbench_record::text::{duration_ms, scaled, three_digits};
 use pathbench_record::time::rfc3339_from_unix;
 use pathbench_report::plot::{Axis, Bar, Hue, Marks, Plot, PlotSeries};
@@ -19,6 +21,8 @@ pub(super) enum Unit {
     SignedMilliseconds,
     Mbps,
     Ratio,
+    /// Round trips per minute.
+    Rpm,
 }
 
 impl Unit {
@@ -28,6 +32,7 @@ impl Unit {
             Self::SignedMilliseconds => duration_ms(value).replace('-', "−"),
             Self::Mbps => scaled(value, &[(1e3, "Gbit/s"), (1.0, "Mbit/s"), (1e-3, "kbit/s")]),
             Self::Ratio => format!("{} ×", three_digits(value)),
+            Self::Rpm => format!("{} RPM", three_digits(value)),
         }
     }
 
@@ -37,6 +42,7 @@ impl Unit {
             Self::Milliseconds | Self::SignedMilliseconds => "_ms",
             Self::Mbps => "_mbps",
             Self::Ratio => "",
+            Self::Rpm => "_rpm",
         }
     }
 
@@ -46,6 +52,7 @@ impl Unit {
             Self::SignedMilliseconds => Axis::SignedMilliseconds(low, high),
             Self::Mbps => Axis::Rate(high),
             Self::Ratio => Axis::Ratio(low, high),
+            Self::Rpm => Axis::Count(high),
         }
     }
 
@@ -54,6 +61,7 @@ impl Unit {
             Self::Milliseconds | Self::SignedMilliseconds => Axis::Duration(high),
             Self::Mbps => Axis::Rate(high),
             Self::Ratio => Axis::Factor(high),
+            Self::Rpm => Axis::Count(high),
         }
     }
 
@@ -214,6 +222,57 @@ pub(super) fn quartiles(
 
 fn quartile_values(values: &BucketHistogram) -> Option<[f64; 3]> {
     Some([values.quantile(0.25)?, values.quantile(0.5)?, values.quantile(0.75)?])
+}
+
+/// The caption of [`vote_bar`].
+pub(super) const VOTES: &str =
+    "Tick: median of the agents' medians, one vote each; bar: its 95 % interval, from 6 agents on.";
+
+/// The headings of [`vote_cells`].
+pub(super) const VOTE_COLUMNS: [(&str, &str); 4] =
+    [("agents", "Agents"), ("p50", "Median"), ("low", "95 % from"), ("high", "to")];
+
+/// The median of the agents' medians of a column, with its interval; `None` without values.
+pub(super) fn votes(scene: &Scene, column: &[Bucket]) -> Option<Distribution> {
+    distribution(&scene.columns.medians_by_agent(&scene.selection, column))
+}
+
+pub(super) fn vote_cells(votes: Option<&Distribution>, unit: Unit) -> [Cell; 4] {
+    let interval = votes.and_then(|votes| votes.ci95);
+    [
+        Cell::Count(votes.map_or(0, |votes| votes.n.into())),
+        unit.cell(votes.map(|votes| votes.median)),
+        unit.cell(interval.map(|[low, _]| low)),
+        unit.cell(interval.map(|[_, high]| high)),
+    ]
+}
+
+pub(super) fn vote_bar(votes: &Distribution, row: usize, unit: Unit) -> Bar {
+    let [from, to] = votes.ci95.unwrap_or([votes.median; 2]);
+    Bar { row, from, to, typical: Some(votes.median), text: unit.words(votes.median) }
+}
+
+/// One row for each transport with the votes of a measure.
+pub(super) fn votes_by_transport(scene: &Scene, meta: Meta, unit: Unit, measure: usize) -> Chart {
+    let mut table = DataTable::new([("series", "Transport"), ("n", "n")]);
+    table.columns.extend(VOTE_COLUMNS.map(|(name, heading)| (name.to_owned(), heading.to_owned())));
+    let (mut n, mut high) = (0, 0.0_f64);
+    let (mut rows, mut series) = (Vec::new(), Vec::new());
+    for transport in &scene.transports {
+        let column = scene.columns.figure(measure, *transport);
+        let Some(votes) = votes(scene, column) else { continue };
+        let values = scene.columns.histogram(&scene.selection, column).total();
+        let bar = vote_bar(&votes, rows.len(), unit);
+        (n, high) = (n + values, high.max(bar.to));
+        let mut row = vec![Cell::text(transport.name()), Cell::Count(values)];
+        row.extend(vote_cells(Some(&votes), unit));
+        table.rows.push(row);
+        rows.push((transport.name().to_owned(), format!("agents: {}", votes.n)));
+        let (name, hue) = (transport.name().to_owned(), Hue::Transport(*transport));
+        series.push(PlotSeries { name, hue, is_dashed: false, marks: Marks::Bars(vec![bar]) });
+    }
+    let axes = (n > 0).then_some((unit.axis_of_rows(high), Axis::Rows(rows)));
+    Chart::new(meta, n, Plot { axes, series, ..Plot::default() }, table)
 }
 
 /// Medians of consecutive periods; each series has a name, a colour, and the values of its columns. A period without

@@ -2,7 +2,7 @@
 
 use super::document::{Chart, Meta};
 use super::scene::Scene;
-use super::shape::{Group, Unit, course, quartiles};
+use super::shape::{Group, Unit, VOTES, course, quartiles, votes_by_transport};
 use crate::columns::{BucketHistogram, Dimension};
 use crate::facts::measure;
 use pathbench_record::transport::Transport;
@@ -79,6 +79,22 @@ pub(super) fn max_delay_by_kind(scene: &Scene, meta: Meta) -> Chart {
     let words = "The larger of both directions. A result with networks of several kinds counts in each.";
     let meta = meta.caption(words).caption(BARS).x("maximum delay");
     quartiles(meta, (Unit::Milliseconds, "Network"), &series(scene), &groups, None)
+}
+
+pub(super) fn delay_under_load(scene: &Scene, meta: Meta) -> Chart {
+    let words = "Increase of the 95th percentile of the round-trip time of UDP datagrams on the path from idle to the phase of \
+                 load with the largest one; of single-path transports on their best path.";
+    let meta = meta.caption(words).caption(VOTES).x("increase of the delay");
+    let measure = measure("responsiveness", "path_increase_p95_ms").unwrap_or_default();
+    votes_by_transport(scene, meta, Unit::Milliseconds, measure)
+}
+
+pub(super) fn rpm(scene: &Scene, meta: Meta) -> Chart {
+    let words = "Round trips per minute (RPM) under load, after draft-ietf-ippm-responsiveness-08; the lowest of the phases \
+                 of load, of single-path transports on their best path.";
+    let meta = meta.caption(words).caption(VOTES).x("round trips per minute");
+    let measure = measure("responsiveness", "rpm").unwrap_or_default();
+    votes_by_transport(scene, meta, Unit::Rpm, measure)
 }
 
 pub(super) fn goodput_over_time(scene: &Scene, meta: Meta) -> Chart {

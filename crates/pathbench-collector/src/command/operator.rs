@@ -1,6 +1,7 @@
 //! Tokens, servers, experiments, agents and deletions, on the collector's host.
 
 use super::directory::Opening;
+use crate::assignment::left_out;
 use super::options::{ExperimentAction, ServerAction, StorageArgs, TokenArgs};
 use super::{secret, stores};
 use crate::store::record::{
@@ -163,6 +164,10 @@ pub(super) fn experiment(
                 let every = duration(Duration::from_secs(experiment.schedule.every_s.into()));
                 let line = format!("{}  {kind}  every {every}  {}", experiment.name, experiment.description);
                 print(&(printable(&line, 400) + "\n"));
+                for one in left_out(database.as_ref(), [&experiment])? {
+                    let line = format!("  left out: {} ({}): {}", one.agent, one.version, one.reason);
+                    print(&(printable(&line, 400) + "\n"));
+                }
                 Ok(())
             })
         }

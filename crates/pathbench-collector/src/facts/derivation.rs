@@ -173,7 +173,7 @@ fn per_variant<'a>(
     pattern: &str,
     figure: &str,
 ) -> Vec<(Option<&'a Name>, f64)> {
-    let best = if figure == "goodput_mbps" { Best::Highest } else { Best::Lowest };
+    let best = if matches!(figure, "goodput_mbps" | "rpm") { Best::Highest } else { Best::Lowest };
     let needs_paths = transport.is_multipath() && GAIN_PATTERNS.contains(&pattern);
     let mut found: Vec<(Option<&Name>, f64)> = Vec::new();
     for group in groups {

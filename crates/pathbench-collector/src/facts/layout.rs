@@ -11,7 +11,7 @@ use pathbench_record::transport::Transport;
 pub const MOST_NETWORKS: usize = 8;
 
 /// A figure of a pattern: the names in `run.json`. The position is part of the coding: only append.
-pub const MEASURES: [(&str, &str); 13] = [
+pub const MEASURES: [(&str, &str); 15] = [
     ("bulk", "goodput_mbps"),
     ("throughput", "goodput_mbps"),
     ("throughput-upload", "goodput_mbps"),
@@ -25,6 +25,8 @@ pub const MEASURES: [(&str, &str); 13] = [
     ("interactive", "delay_max_ms"),
     ("interactive", "delay_max_upload_ms"),
     ("interactive", "delay_max_download_ms"),
+    ("responsiveness", "path_increase_p95_ms"),
+    ("responsiveness", "rpm"),
 ];
 
 pub const TRANSPORTS: usize = Transport::ALL.len();

@@ -4,6 +4,7 @@ use super::access::is_basic;
 use super::app::App;
 use super::body;
 use super::results::delete;
+use crate::assignment::{LeftOutAgent, left_out};
 use crate::reader::query::Fields;
 use crate::refusal::Refusal;
 use crate::store::record::{
@@ -69,6 +70,8 @@ async fn page<T: DeserializeOwned, E: Send + 'static>(
 pub(super) struct ExperimentsAnswer {
     all: u64,
     experiments: Vec<Experiment>,
+    /// Agents that do not get an experiment of this page; the first 200.
+    left_out: Vec<LeftOutAgent>,
     /// `cursor` of the next page; null after the last one.
     next_cursor: Option<String>,
 }
@@ -78,8 +81,15 @@ pub(super) async fn experiments(
     fields: Fields,
 ) -> Result<Json<ExperimentsAnswer>, Refusal> {
     let entry = |_: &dyn Database, _, experiment| Ok(experiment);
-    let (all, experiments, next_cursor) = page(&app, &fields, DocumentKind::Experiment, entry).await?;
-    Ok(Json(ExperimentsAnswer { all, experiments, next_cursor }))
+    let (all, experiments, next_cursor) =
+        page::<Experiment, _>(&app, &fields, DocumentKind::Experiment, entry).await?;
+    let (experiments, left_out) = app
+        .with_database(move |database| {
+            let left_out = left_out(database, &experiments)?;
+            Ok((experiments, left_out))
+        })
+        .await?;
+    Ok(Json(ExperimentsAnswer { all, experiments, left_out, next_cursor }))
 }
 
 pub(super) async fn put_experiment(

@@ -4,6 +4,7 @@ use super::app::App;
 use super::blocking::blocking;
 use super::body;
 use super::server::Peer;
+use crate::assignment::experiments_for;
 use crate::keys::Keys;
 use crate::reader::live::MOST_AGENTS;
 use crate::refusal::Refusal;
@@ -49,6 +50,9 @@ pub(super) async fn check_in(
     app.gate.submitter(&headers, now_ms / 1000)?;
     let check_in: CheckIn = body::json(body, &app).await?;
     let token = app.gate.agent(&check_in.name, &headers, now_ms / 1000)?;
+    if let Some(problem) = check_in.problem() {
+        return Err(Refusal::invalid(problem));
+    }
     let shared = Arc::clone(&app);
     let answer = blocking(move || answer(&shared, check_in, token.as_ref(), now_ms)).await?;
     Ok(Json(answer))
@@ -65,9 +69,9 @@ fn answer(
     if let Some(known) = record(database, DocumentKind::Agent, &check_in.agent.to_string())? {
         permit(&known, token)?;
     }
-    let experiments = experiments_of(database, token.map(|token| &token.subject))?;
     let subject = Name::nearest(&check_in.agent.simple().to_string());
     let known = KnownAgent { check_in, token: token.map(|token| token.serial.to_string()) };
+    let experiments = experiments_for(database, &known)?;
     let may_add = || Ok(app.quotas.take_agent(task::client(), app.clock.now())?);
     put_agent::<Refusal>(database, &known, now_ms, may_add)?;
     let servers = offered(database, &authority.keys, &subject, &experiments, now_ms)?;
@@ -95,19 +99,6 @@ fn permit(known: &KnownAgent, token: Option<&Token>) -> Result<(), Refusal> {
     Err(Refusal::unauthorized(format!(
         "this id is that of the agent `{name}`, which has a token: pass that one"
     )))
-}
-
-/// Those for all agents, and those for the agent that proves its name.
-fn experiments_of(database: &dyn Database, agent: Option<&Name>) -> Result<Vec<Experiment>, Refusal> {
-    let all: Vec<(Document, Experiment)> = records(database, DocumentKind::Experiment)?;
-    let of_agent = all.into_iter().map(|(_, experiment)| experiment);
-    // An agent does not get the names of other agents.
-    let own = of_agent
-        .filter(|experiment| {
-            experiment.agents.is_empty() || agent.is_some_and(|name| experiment.agents.contains(name))
-        })
-        .map(|experiment| Experiment { agents: std::iter::empty().collect(), ..experiment });
-    Ok(own.collect())
 }
 
 /// The running servers that accept tests, each with a token: those of the experiments first, of these and the others the

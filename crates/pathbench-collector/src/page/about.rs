@@ -26,6 +26,10 @@ pub(super) async fn page(view: View) -> Answer {
                 dt { "Maximum delay" } dd { "The largest delay of a message of the interactive pattern in a run, from the \
                                              moment it was due to its acknowledgement; a message that was never \
                                              acknowledged counts with the time to the end of its run." }
+                dt { "Delay under load" } dd { "How much longer UDP datagrams on a path take while the transport sends at full \
+                                               rate than while it is idle, as difference of 95th percentiles." }
+                dt { "RPM" } dd { "Round trips per minute under load, from the delays of requests on the loaded connection and on \
+                                 a new one (draft-ietf-ippm-responsiveness-08)." }
                 dt { "Handover duration" } dd { "From the first data on the second path to the last activity on the first one; \
                                         negative if the first path had stopped before." }
             }

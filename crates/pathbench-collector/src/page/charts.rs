@@ -28,6 +28,8 @@ const SECTIONS: [(&str, &[&str]); 4] = [
             "completion-time",
             "max-delay",
             "max-delay-by-network",
+            "delay-under-load",
+            "rpm",
             "goodput-over-time",
         ],
     ),

@@ -90,6 +90,11 @@ fn parameters(place: &str, old: &Value, new: &Value, found: &mut Vec<String>) {
     }
 }
 
+/// Values that an answer has only for clients that ask for them: an agent gets a pattern if its check-in lists it
+/// (`agents_get_only_experiments_with_patterns_that_they_know`), an operator those of experiments that were put.
+const ON_REQUEST: [(&str, [&str; 2]); 1] =
+    [("#/components/schemas/Pattern", ["responsiveness", "datagrams"])];
+
 #[derive(Clone, Copy, PartialEq)]
 enum Flow {
     Sent,
@@ -132,7 +137,11 @@ fn schemas<'a>(
         Sent => (values(before), values(now)),
         Received => (values(now), values(before)),
     };
-    if more.iter().any(|value| !fewer.contains(value)) {
+    let is_on_request = |value: &Value| {
+        let (name, values) = (old.0["$ref"].as_str(), |text: &str| json!(text) == *value);
+        flow == Received && ON_REQUEST.iter().any(|(of, all)| name == Some(*of) && all.iter().any(|one| values(one)))
+    };
+    if more.iter().any(|value| !fewer.contains(value) && !is_on_request(value)) {
         found.push(format!("{place}: the values were {}, are {}", before["enum"], now["enum"]));
     }
     let required = |schema: &Value| schema["required"].as_array().cloned().unwrap_or_default();
@@ -178,6 +187,8 @@ fn breaking_changes_are_found() {
         ("/components/schemas/CheckInAnswer/properties/next_s", Value::Null),
         ("/components/schemas/ServerReport/required", json!(["address", "region"])),
         ("/components/schemas/LineStatus/oneOf/0/const", json!("stored")),
+        ("/components/schemas/Pattern/enum", json!(["ping", "bulk"])),
+        ("/components/schemas/Pattern/enum/5", json!("unasked")),
         ("/paths/~1v1~1results/get/parameters/0/name", json!("protocol")),
     ] {
         assert!(!changed(pointer, value).is_empty(), "{pointer}");

@@ -220,6 +220,60 @@ fn agents_get_their_experiments_and_servers_with_tokens() {
 }
 
 #[test]
+fn agents_get_only_experiments_with_patterns_that_they_know() {
+    let collector = Collector::start(&["--open"]);
+    let admin = collector.command(&["token", "--admin", "--valid", "1h"]);
+    let put = |name: &str, patterns: &Value| {
+        let experiment = json!({
+            "name": name, "kind": "test", "schedule": { "every_s": 60 }, "most_bytes": 1, "patterns": patterns,
+        });
+        let path = format!("/v1/admin/experiments/{name}");
+        collector.request("PUT", &path).bearer(&admin).json(&experiment).send().status
+    };
+    assert_eq!(put("all", &json!([])), 204);
+    assert_eq!(put("loaded", &json!(["ping", "responsiveness"])), 204);
+    assert_eq!(put("video", &json!(["datagrams"])), 204);
+    assert_eq!(put("unknown", &json!(["telepathy"])), 422);
+    let ask = |agent: &str, patterns: &Value| {
+        let mut check_in = check_in(agent);
+        if !patterns.is_null() {
+            check_in["patterns"] = patterns.clone();
+        }
+        collector.request("POST", "/v1/check-in").json(&check_in).send()
+    };
+    let offered = |agent: &str, patterns: &Value| -> Vec<String> {
+        let answer = ask(agent, patterns).json();
+        let names = answer["experiments"].as_array().unwrap().iter();
+        names.map(|one| one["name"].as_str().unwrap().to_owned()).collect()
+    };
+    // A released agent lists none; a later one also patterns of which the collector does not know.
+    assert_eq!(offered("released", &Value::Null), ["all"]);
+    assert_eq!(offered("bare", &json!(["responsiveness"])), ["all"]);
+    assert_eq!(offered("next", &json!(["ping", "responsiveness", "datagrams", "telepathy"])), ["all", "loaded", "video"]);
+    assert_eq!(ask("absurd", &json!(vec!["ping"; 65])).status, 422);
+
+    let page = collector.request("GET", "/v1/admin/experiments").bearer(&admin).send().json();
+    let left_out: Vec<(&str, &str)> = page["left_out"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| (one["experiment"].as_str().unwrap(), one["agent"].as_str().unwrap()))
+        .collect();
+    let of = |experiment: &str| {
+        let mut agents: Vec<&str> =
+            left_out.iter().filter(|(name, _)| *name == experiment).map(|(_, agent)| *agent).collect();
+        agents.sort_unstable();
+        agents
+    };
+    assert_eq!((of("all"), of("loaded"), of("video")), (vec![], vec!["bare", "released"], vec!["bare", "released"]));
+    let reason = "its version does not know responsiveness: update the agent";
+    assert!(page["left_out"].as_array().unwrap().iter().any(|one| one["reason"] == reason && one["version"] == "0.1.0"));
+    let list = collector.command(&["experiment", "list"]);
+    assert!(list.contains(&format!("  left out: released (0.1.0): {reason}")), "{list}");
+    assert!(!list.contains("left out: next"), "{list}");
+}
+
+#[test]
 fn live_reports_are_bounded_and_old_ones_are_deleted() {
     let place = tempfile::tempdir().unwrap();
     let collector = Collector::start_in(place.path(), &["--open"]);

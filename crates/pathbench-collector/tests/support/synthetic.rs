@@ -230,6 +230,7 @@ fn group(label: &str, pattern: &str, multipath_used: bool, figures: &[(&str, f64
 }
 
 fn add_stable(summary: &mut Summary, agent: &Agent, rtt_ms: f64, random: &mut Random) {
+    let started_ms = summary.started_ms;
     let rates = agent.rates_mbps.map(|rate| random.around(rate, 0.25));
     // Agents of earlier versions measured the first path alone only.
     let all_alone = random.chance(0.85);
@@ -272,6 +273,13 @@ fn add_stable(summary: &mut Summary, agent: &Agent, rtt_ms: f64, random: &mut Ra
             ("delay_max_download_ms", delay * random.around(1.1, 0.2)),
         ];
         summary.groups.push(group(label, "interactive", used, &figures));
+        // Only where the experiment names it.
+        if started_ms % 3 == 0 {
+            let increase = 40.0 + 4_000.0 / rates[0] * if transport.is_quic() { 0.8 } else { 1.0 };
+            let rpm = 60_000.0 / (rtt_ms + increase);
+            let figures = [("path_increase_p95_ms", increase), ("rpm", rpm)];
+            summary.groups.push(group(filling, "responsiveness", used, &figures));
+        }
     }
     for family in AddressFamily::ALL.into_iter().filter(|one| agent.has_ipv6 || *one == AddressFamily::Ipv4) {
         let reachable = random.chance(if family == AddressFamily::Ipv4 { 0.93 } else { 0.7 });

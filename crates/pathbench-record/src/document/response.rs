@@ -96,6 +96,18 @@ impl ResponsivenessRecord {
         figure(self.delays(kind, None)?.get(&LoadPhase::Idle)?)
     }
 
+    /// The largest increase of the 95th percentile of UDP datagrams, of all paths and phases of load.
+    pub fn path_increase_p95_ms(&self) -> Option<f64> {
+        let delays = self.path.values().flat_map(BTreeMap::values);
+        delays.filter_map(|delay| delay.increase_p95_ms).max_by(f64::total_cmp)
+    }
+
+    /// The lowest RPM of the phases of load.
+    pub fn least_rpm(&self) -> Option<f64> {
+        let loaded = self.phases.iter().filter(|(phase, _)| **phase != LoadPhase::Idle);
+        loaded.filter_map(|(_, one)| one.rpm).min_by(f64::total_cmp)
+    }
+
     /// The largest value of a figure in the phases of load.
     pub fn loaded(&self, kind: ProbeKind, figure: fn(&ResponseDelay) -> Option<f64>) -> Option<f64> {
         let delays = self.delays(kind, None)?.iter();

@@ -100,7 +100,7 @@ fn leading_number(text: &str) -> f64 {
 type Figure = fn(&RunRecord) -> Option<f64>;
 
 /// The figures of a run that are compared over repetitions, by their field's name.
-const FIGURES: [(&str, Figure); 28] = [
+const FIGURES: [(&str, Figure); 30] = [
     ("goodput_mbps", |run| run.goodput_mbps),
     ("stall_ms", |run| run.stall_ms),
     ("recovery_ms", |run| run.recovery_ms),
@@ -133,6 +133,8 @@ const FIGURES: [(&str, Figure); 28] = [
     ("foreign_loaded_p95_ms", |run| {
         run.responsiveness.as_ref()?.loaded(ProbeKind::Foreign, |delay| delay.p95_ms)
     }),
+    ("path_increase_p95_ms", |run| run.responsiveness.as_ref()?.path_increase_p95_ms()),
+    ("rpm", |run| run.responsiveness.as_ref()?.least_rpm()),
     ("datagram_loss", |run| worst_of_datagrams(run, |figures| figures.loss)),
     ("datagram_jitter_ms", |run| worst_of_datagrams(run, |figures| figures.jitter_ms)),
     ("datagram_late_share", |run| worst_of_datagrams(run, |figures| figures.late_share)),

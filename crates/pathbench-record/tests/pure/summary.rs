@@ -281,6 +281,8 @@ fn every_figure_of_a_run_is_found_by_its_name() {
         ("self_idle_p50_ms", None),
         ("self_loaded_p50_ms", Some(275.5)),
         ("foreign_loaded_p95_ms", Some(319.0)),
+        ("path_increase_p95_ms", Some(0.0)),
+        ("rpm", Some(0.0)),
         ("datagram_loss", None),
         ("datagram_jitter_ms", None),
         ("datagram_late_share", None),
@@ -289,5 +291,5 @@ fn every_figure_of_a_run_is_found_by_its_name() {
     ] {
         assert_eq!(figure(&run, name), value, "{name}");
     }
-    assert_eq!(figure_names().count(), 28);
+    assert_eq!(figure_names().count(), 30);
 }

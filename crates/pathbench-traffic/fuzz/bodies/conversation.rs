@@ -6,11 +6,13 @@
 
 use super::input::Input;
 use super::peer::Peer;
+use pathbench_record::datagram::DatagramsParameters;
 use pathbench_record::direction::DataDirection;
 use pathbench_record::end::TestId;
 use pathbench_record::pattern::{
     Amount, BulkParameters, InteractiveParameters, PatternParameters, PingParameters, ThroughputParameters,
 };
+use pathbench_record::response::ResponsivenessParameters;
 use pathbench_record::sample::Side;
 use pathbench_record::text::is_deceptive;
 use pathbench_record::time::{Clock, Timestamp};
@@ -225,20 +227,39 @@ fn parameters(which: usize) -> PatternParameters {
         5 => throughput(DataDirection::Download, 2, short).into(),
         6 => ThroughputParameters { rate_bps: Some(80_000), ..throughput(DataDirection::Both, 1, short) }
             .into(),
-        7 | 8 => PatternParameters::Ping(PingParameters {
+        7 => PatternParameters::Ping(PingParameters {
             count: 2,
             interval: MS,
             timeout: 30 * MS,
             ..PingParameters::default()
         }),
-        9 | 10 => PatternParameters::Interactive(InteractiveParameters {
+        8 => PatternParameters::Responsiveness(short_load()),
+        9 => PatternParameters::Interactive(InteractiveParameters {
             duration: 12 * MS,
             interval: 5 * MS,
             request_bytes: 100,
             response_bytes: 40,
             linger: 20 * MS,
         }),
+        // TCP carries no datagrams.
+        10 => PatternParameters::Datagrams(DatagramsParameters {
+            duration: 20 * MS,
+            ..DatagramsParameters::voice()
+        }),
         _ => throughput(DataDirection::Upload, 9, long).into(),
+    }
+}
+
+/// Each phase lasts for a few probes.
+pub(super) fn short_load() -> ResponsivenessParameters {
+    ResponsivenessParameters {
+        idle: 6 * MS,
+        load: 8 * MS,
+        settle: 2 * MS,
+        pause: MS,
+        interval: 3 * MS,
+        block_bytes: 4096,
+        ..ResponsivenessParameters::default()
     }
 }
 

@@ -6,11 +6,13 @@ use super::input::Input;
 use super::input::changed;
 use pathbench_analysis::metrics::{self, Disturbance, Measurement};
 use pathbench_api::name::Name;
+use pathbench_record::datagram::DatagramsParameters;
 use pathbench_record::delivery::{BIN, MAX_BINS};
 use pathbench_record::direction::Direction;
 use pathbench_record::end::EndRecord;
 use pathbench_record::event::PathEffect;
 use pathbench_record::pattern::{BulkParameters, InteractiveParameters, PatternParameters, PingParameters};
+use pathbench_record::response::ResponsivenessParameters;
 use pathbench_record::sample::Side;
 use pathbench_record::text::is_deceptive;
 use pathbench_record::time::Timestamp;
@@ -32,7 +34,7 @@ pub(crate) fn run(bytes: &[u8]) {
         2 => changed_records(&mut input, 4),
         3 => request(input.rest()),
         4 => {
-            let honest = honest_request(input.below(4));
+            let honest = honest_request(input.below(6));
             request(changed(&mut input, honest).to_string().as_bytes());
         }
         5 => refusal(input.rest()),
@@ -151,6 +153,8 @@ fn honest_request(pattern: usize) -> Value {
         0 => PatternParameters::Ping(PingParameters::default()),
         1 => PatternParameters::Bulk(BulkParameters::default()),
         2 => PatternParameters::Interactive(InteractiveParameters::default()),
+        4 => PatternParameters::Responsiveness(ResponsivenessParameters::default()),
+        5 => PatternParameters::Datagrams(DatagramsParameters::voice()),
         _ => in_both_directions(),
     };
     let request = TestRequest {

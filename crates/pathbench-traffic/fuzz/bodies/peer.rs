@@ -119,16 +119,23 @@ impl Peer {
         }
         let message = MessageFrame { sequence, content };
         self.send(&if is_answer { ControlFrame::Answer(message) } else { ControlFrame::Message(message) });
-        self.sent += u64::from(bytes);
+        if !self.has_load() {
+            self.sent += u64::from(bytes);
+        }
+    }
+
+    /// Whether only load is counted, and not the probes between it.
+    const fn has_load(&self) -> bool {
+        matches!(self.parameters, PatternParameters::Responsiveness(_))
     }
 
     fn message_bytes(&self) -> Option<[u32; 2]> {
         match &self.parameters {
             PatternParameters::Ping(ping) => Some([ping.request_bytes, ping.response_bytes]),
+            PatternParameters::Responsiveness(load) => Some([load.probe_bytes; 2]),
             PatternParameters::Interactive(both) => Some([both.request_bytes, both.response_bytes]),
             PatternParameters::Bulk(_)
             | PatternParameters::Throughput(_)
-            | PatternParameters::Responsiveness(_)
             | PatternParameters::Datagrams(_) => None,
         }
     }
@@ -197,6 +204,9 @@ impl Peer {
             }
             ControlFrame::Start => self.begin(),
             ControlFrame::End(_) => {
+                if self.has_load() && !self.said_end {
+                    self.end(None, false);
+                }
                 self.done(None);
                 // A server that sends nothing waits for no DONE.
                 if self.side == Side::Server && !self.said_end {
@@ -205,7 +215,9 @@ impl Peer {
             }
             ControlFrame::Done { .. } if self.side == Side::Server => self.hand_over(),
             ControlFrame::Message(message) => {
-                self.received += message.content.len() as u64 + 4;
+                if !self.has_load() {
+                    self.received += message.content.len() as u64 + 4;
+                }
                 if is_interactive {
                     self.send(&ControlFrame::Acknowledge { sequence: message.sequence });
                     self.sent += 4;
@@ -214,7 +226,9 @@ impl Peer {
             }
             ControlFrame::Acknowledge { .. } => self.received += 4,
             ControlFrame::Answer(message) => {
-                self.received += message.content.len() as u64 + 4;
+                if !self.has_load() {
+                    self.received += message.content.len() as u64 + 4;
+                }
                 self.ask();
             }
             ControlFrame::Fetch(fetch) => {
@@ -251,7 +265,7 @@ impl Peer {
 
     fn asks(&self) -> bool {
         match (&self.parameters, self.side) {
-            (PatternParameters::Ping(_), side) => side == Side::Client,
+            (PatternParameters::Ping(_) | PatternParameters::Responsiveness(_), side) => side == Side::Client,
             (PatternParameters::Interactive(_), side) => (self.index == 0) == (side == Side::Client),
             _ => false,
         }
@@ -261,6 +275,7 @@ impl Peer {
         let most = match &self.parameters {
             PatternParameters::Ping(ping) => ping.requests(),
             PatternParameters::Interactive(interactive) => InteractiveParameters::messages(interactive),
+            PatternParameters::Responsiveness(load) => load.probes(),
             _ => 0,
         };
         if self.asked < most {
@@ -270,6 +285,7 @@ impl Peer {
         } else if !self.said_end {
             let asked = u64::from(self.asked);
             let bytes = self.message_bytes().map(|[request, _]| u64::from(request) * asked);
+            let bytes = bytes.filter(|_| !self.has_load());
             self.end(bytes, false);
         }
     }

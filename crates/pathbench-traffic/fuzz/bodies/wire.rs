@@ -6,6 +6,8 @@ use pathbench_record::direction::Direction;
 use pathbench_record::end::TestId;
 use pathbench_record::network::AddressFamily;
 use pathbench_record::pattern::{InteractiveParameters, PatternParameters, PingParameters};
+use pathbench_record::response::ResponsivenessParameters;
+use pathbench_record::sample::Side;
 use pathbench_record::time::Timestamp;
 use pathbench_traffic::datagram::{
     DatagramClient as _, DatagramKind, DatagramMessage, DatagramResponder, MAGIC, PathJoin, Unsent,
@@ -16,6 +18,7 @@ use pathbench_traffic::meter::Meter;
 use pathbench_traffic::path_mtu::{Finder, MtuBounds, SessionParameters, Watch, WatchPace};
 use pathbench_traffic::probe::NetworkProber;
 use pathbench_traffic::protocol::{DecodeError, DecodedEvent, Decoder};
+use pathbench_traffic::responsiveness::{LoadCore, LoadPlan, LoadStep};
 use pathbench_traffic::server::Access;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
@@ -82,6 +85,7 @@ fn messages(bytes: &[u8]) {
     let frames = events
         .into_iter()
         .filter_map(|event| if let DecodedEvent::Frame(frame) = event { Some(frame) } else { None });
+    loads(bytes);
     for (frame, step) in frames.zip(0_u64..) {
         let now = at(step * 50_000_000);
         if let Ok(RequesterStep::Write(request)) = requester.next(now) {
@@ -98,6 +102,46 @@ fn messages(bytes: &[u8]) {
             assert!(message.answered.is_none() || message.acknowledged.is_some());
         }
         assert!(ping.messages().iter().all(|message| message.answered.is_none() || message.sent.is_some()));
+    }
+}
+
+/// For any bytes of a peer to either end of loaded streams, while they send: no more payload than arrived, no answer to a
+/// probe that was not sent, and none of more probes than the time allows.
+fn loads(bytes: &[u8]) {
+    let parameters = ResponsivenessParameters { probe_bytes: 4, ..super::conversation::short_load() };
+    for (side, stream) in [(Side::Client, 0), (Side::Server, 0), (Side::Server, 1)] {
+        let (parameters, mut now) = (parameters.clone(), Timestamp::from_nanos(1_000_000_000));
+        let most = parameters.probes() as usize;
+        let plan = LoadPlan {
+            side,
+            test: TEST,
+            stream,
+            block_bytes: parameters.block_bytes,
+            parameters,
+            ceiling_bytes: Some(20_000),
+            patience: PATIENCE,
+        };
+        let mut core = LoadCore::new(plan, now);
+        let mut decoder = Decoder::new(64 * 1024);
+        for piece in bytes.chunks(24) {
+            match core.next(now) {
+                Ok(LoadStep::Data { from, until, .. }) => core.accepted(now, until - from),
+                Ok(LoadStep::Frame(frame)) => core.accepted(now, frame.len()),
+                Ok(LoadStep::WaitUntil(at)) => now = now.max(at),
+                Ok(LoadStep::Finished) | Err(_) => break,
+            }
+            now = now + Duration::from_millis(1);
+            match core.take(now, &mut decoder, piece) {
+                Ok(taken) if !taken.ended => {}
+                _ => break,
+            }
+        }
+        assert!(core.sending.sent_bytes <= 20_000);
+        assert!(core.receiving.received_bytes <= bytes.len() as u64);
+        let response = core.response();
+        assert_eq!(response.is_some(), side == Side::Client);
+        let probes = response.map(|response| response.probes).unwrap_or_default();
+        assert!(probes.len() <= most && probes.iter().all(|probe| probe.answered.is_none_or(|at| at >= probe.due)));
     }
 }
 

@@ -6,11 +6,13 @@ use honest::{Course, end, series};
 use pathbench_record::connection::PathEventKind;
 use pathbench_record::delivery::Gap;
 use pathbench_record::end::{EndRecord, MessageRecord, TestId};
-use pathbench_record::pattern::ThroughputParameters;
+use pathbench_record::pattern::{PatternParameters, ThroughputParameters};
+use pathbench_record::response::{LoadProbe, ProbeKind, ResponseRecord, ResponsivenessParameters};
 use pathbench_record::sample::Side;
 use pathbench_record::time::Timestamp;
 use pathbench_traffic::record::check_peer;
 use proptest::prelude::*;
+use serde_json::json;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -136,8 +138,55 @@ fn falsified_fields() -> Vec<(&'static str, Change)> {
                 record.mptcp_counters = Some(BTreeMap::from([("MPJoinSynRx".to_owned(), u64::MAX)]));
             }),
         ),
+        falsify("response", Box::new(|record| record.response = Some(ResponseRecord::default()))),
         falsify("errors", Box::new(|record| record.errors = vec![String::new(); 50])),
     ]
+}
+
+/// The client alone measures the probes: a server cannot add or change one, whatever it claims.
+#[test]
+fn a_servers_response_is_refused_whatever_it_says() {
+    let parameters = ResponsivenessParameters::default();
+    let mut records = [Side::Client, Side::Server].map(|side| {
+        let started = Timestamp::from_nanos(7_000_000_000);
+        end(side, started, 0, &vec![(4_500, 1000)], &vec![(4_500, 1000)], false)
+    });
+    for record in &mut records {
+        record.parameters = PatternParameters::Responsiveness(parameters.clone());
+    }
+    let [client, server] = records;
+    let now = client.started + 40 * SECOND;
+    assert_eq!(check_peer(&client, &server, now), Ok(()));
+    let begun = server.started;
+    let probe = |sequence: u32, due: Timestamp, answered| LoadProbe {
+        kind: ProbeKind::Own,
+        path: None,
+        sequence,
+        due,
+        answered,
+    };
+    let after = |ms: u64| begun + Duration::from_millis(ms);
+    let lies: [(&str, Vec<LoadProbe>); 5] = [
+        ("none", Vec::new()),
+        ("more than the time allows", (0..100_000).map(|sequence| probe(sequence, begun, Some(begun))).collect()),
+        ("answered before it was sent", vec![probe(0, after(500), Some(begun))]),
+        ("a delay of centuries", vec![probe(0, begun, Some(Timestamp::from_nanos(u64::MAX)))]),
+        ("outside of the phases", vec![probe(0, after(3_600_000), Some(after(3_600_001)))]),
+    ];
+    for (what, probes) in lies {
+        let response = ResponseRecord { begun, probes, ..ResponseRecord::default() };
+        let lying = EndRecord { response: Some(response), ..server.clone() };
+        assert_eq!(check_peer(&client, &lying, now).unwrap_err().field, "response", "{what}");
+    }
+    // Times are whole nanoseconds: other numbers are no record at all.
+    let response = ResponseRecord { begun, probes: vec![probe(0, begun, None)], ..ResponseRecord::default() };
+    let json = serde_json::to_value(EndRecord { response: Some(response), ..server }).unwrap();
+    assert!(serde_json::from_value::<EndRecord>(json.clone()).is_ok());
+    for wrong in [json!(-1), json!(0.5), json!(1e300), json!("NaN"), json!(null)] {
+        let mut changed = json.clone();
+        changed["response"]["probes"][0]["due"] = wrong.clone();
+        assert!(serde_json::from_value::<EndRecord>(changed).is_err(), "{wrong}");
+    }
 }
 
 proptest! {

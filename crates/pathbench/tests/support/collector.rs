@@ -37,6 +37,8 @@ pub(crate) enum Manner {
     HugeHeader,
     /// Closes each connection after the request.
     Closing,
+    /// Of a version before check-ins listed patterns.
+    Earlier,
     /// Never answers.
     Silent,
     Garbage,
@@ -164,6 +166,9 @@ fn serve(mut stream: impl Read + Write, shared: &Mutex<State>) -> Option<()> {
         }
         manner => match (request.method.as_str(), request.path.as_str()) {
             ("POST", "/v1/results") => results(&manner, &request.body, shared),
+            ("POST", "/v1/check-in") if manner == Manner::Earlier && lists_patterns(&request.body) => {
+                problem("422 Unprocessable Entity", "", "the body: unknown field `patterns`")
+            }
             ("POST", "/v1/check-in") => good(&check_in),
             ("DELETE", "/v1/results") => delete(&request.token.unwrap_or_default(), shared),
             ("PUT", path) if path.starts_with("/v1/live/") || path.starts_with("/v1/servers/") => good(&json!({})),
@@ -171,6 +176,10 @@ fn serve(mut stream: impl Read + Write, shared: &Mutex<State>) -> Option<()> {
         },
     };
     stream.write_all(answer.as_bytes()).and_then(|()| stream.flush()).ok()
+}
+
+fn lists_patterns(check_in: &[u8]) -> bool {
+    serde_json::from_slice::<Value>(check_in).unwrap().get("patterns").is_some()
 }
 
 fn flood(stream: &mut impl Write, head: &[u8]) -> Option<()> {
