@@ -34,6 +34,8 @@ pub(crate) struct Chart {
     pub(crate) frame: Frame,
     /// The title of the shared horizontal axis; without a title, every facet has its own axis.
     pub(crate) shared_x: Option<String>,
+    /// Whether every facet has the numbers of the shared axis, where facets are too tall to follow a line down.
+    pub(crate) repeats_numbers: bool,
     pub(crate) empty: &'static str,
     pub(crate) caption: Vec<String>,
 }

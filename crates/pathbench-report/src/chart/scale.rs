@@ -54,6 +54,9 @@ impl Steps {
     }
 }
 
+/// Pixels between the labels of a vertical axis.
+const LABEL_HEIGHT: f64 = 14.0;
+
 fn sane(highest: f64) -> f64 {
     if highest.is_finite() && highest > 1e-9 { highest.min(1e15) } else { 1.0 }
 }
@@ -155,6 +158,16 @@ impl Scale {
             .filter(|step| step.rem_euclid(3) == 0 || high - low < 15)
             .map(|step| (round_value(step), shown(step).then(|| round_words(step))));
         Self::logarithmic(round_value(low), round_value(high), ticks)
+    }
+
+    /// Labels every tick of a duration, if an axis of `height` pixels has room for all.
+    pub(crate) fn with_every_label(mut self, height: f64) -> Self {
+        if self.ticks.len() as f64 * LABEL_HEIGHT <= height {
+            for (value, label) in &mut self.ticks {
+                label.get_or_insert_with(|| window(*value));
+            }
+        }
+        self
     }
 
     /// Positive ratios; 1 is in the middle.

@@ -2,7 +2,9 @@
 //! the phases.
 
 use super::selection::{Selection, chosen, encrypted, left_out, paragraph};
-use crate::chart::{Chart, Facet, Frame, Key, Mark, Point, Scale, Shape, Strip, Stroke, keys};
+use crate::chart::{
+    Chart, Coordinate, Facet, Frame, Key, Label, Mark, Point, Scale, Shape, Strip, Stroke, TextStyle, keys,
+};
 use crate::narrative;
 use crate::palette::{ALARM, Colour, INK, MUTED, transport_colour};
 use crate::pattern::Kind;
@@ -51,13 +53,15 @@ pub(crate) fn response_of(view: &View, selection: &Selection) -> Option<Chart> {
         shown.iter().zip(&data).map(of_run).fold(0.0, f64::max)
     };
     let probes = || data.iter().flat_map(|data| &data.messages).filter(|line| line.probe.is_some());
+    let heights = if shown.len() > 2 { [54.0, 140.0] } else { [72.0, 190.0] };
+    // Space below the shortest delay, and above the longest one for the names of the phases.
+    let delays = probes().flat_map(|line| [line.delay_ms * 0.7, line.delay_ms * 1.7]);
     let axes = Axes {
-        time: Scale::time(end_ms, frame.plot_width()),
+        time: whole_times(end_ms, frame.plot_width()),
         rates: Direction::BOTH.map(|direction| Scale::rates(highest(direction), 2)),
-        // Space below the shortest delay.
-        delays: Scale::logarithmic_ms(probes().flat_map(|line| [line.delay_ms, line.delay_ms * 0.7])),
+        delays: Scale::logarithmic_ms(delays).with_every_label(heights[1]),
         grid,
-        heights: if shown.len() > 2 { [54.0, 120.0] } else { [72.0, 170.0] },
+        heights,
     };
     let facets = shown
         .iter()
@@ -77,9 +81,19 @@ pub(crate) fn response_of(view: &View, selection: &Selection) -> Option<Chart> {
         facets: facets.collect(),
         frame,
         shared_x: Some("time since the begin of the first phase".to_owned()),
+        repeats_numbers: true,
         empty: "There is no run to show.",
         ..selection.chart(view, "rate, and delay of every probe")
     })
+}
+
+/// A time axis with whole numbers, if one of about the usual number of ticks has them.
+fn whole_times(end_ms: f64, width: f64) -> Scale {
+    let is_whole = |scale: &Scale| {
+        scale.ticks.iter().all(|(_, label)| label.as_ref().is_none_or(|label| !label.contains('.')))
+    };
+    let scales = [1.5, 1.2, 0.9].map(|part| Scale::time(end_ms, width * part));
+    scales.into_iter().find(is_whole).unwrap_or_else(|| Scale::time(end_ms, width))
 }
 
 fn has_kind(shown: &[(&GroupView, &RunRecord)], kind: ProbeKind) -> bool {
@@ -128,6 +142,22 @@ fn bands(record: &ResponsivenessRecord) -> Vec<Mark> {
     record.phases.iter().map(band).collect()
 }
 
+/// The begin of the load of each phase, with its name.
+fn beginnings(record: &ResponsivenessRecord, delays: &Scale) -> Vec<Mark> {
+    let dashed = Stroke { dash: Some((3.0, 3.0)), ..Stroke::solid(MUTED, 0.8) };
+    let style = TextStyle::new(10.0, INK).bold();
+    let of_phase = |(phase, one): (&LoadPhase, &PhaseResponse)| {
+        let words = match phase {
+            LoadPhase::Both => "both directions",
+            phase => phase.name(),
+        };
+        let line = Mark::line("", vec![(one.from_ms, delays.low), (one.from_ms, delays.high)], dashed);
+        let at = (Coordinate::Data(one.from_ms, 5.0), Coordinate::High(-12.0));
+        [line, Mark::Label(Label::new(words, at, style))]
+    };
+    record.phases.iter().flat_map(of_phase).collect()
+}
+
 fn rate_strip(
     record: &ResponsivenessRecord,
     direction: Direction,
@@ -154,6 +184,7 @@ fn delay_strip(
     axes: &Axes,
 ) -> Strip {
     let mut marks = bands(record);
+    marks.extend(beginnings(record, &axes.delays));
     let of = |kind: ProbeKind, path: Option<&str>| -> Vec<&MessageLine> {
         let of_kind =
             data.messages.iter().filter(|line| line.probe == Some(kind) && line.path.as_deref() == path);
@@ -223,8 +254,8 @@ fn caption(view: &View, selection: &Selection, missing: usize) -> Vec<String> {
         })
         .collect();
     let lines = "Height of the rate: goodput, in the colours of the paths. Below it every probe, by the time at which it \
-                 was due: lines are UDP datagrams on each path. Tinted: the measured part of each phase; between them are \
-                 pauses without load, and slow start.";
+                 was due: lines are UDP datagrams on each path. Dashed: the begin of the load. Tinted: the measured part \
+                 of each phase; before it is slow start, after it a pause without load.";
     paragraphs.push(paragraph(&[lines, &left_out(missing, "run"), &encrypted(view)]));
     paragraphs
 }

@@ -104,7 +104,7 @@ fn draw_facets(svg: &mut Svg, chart: &Chart, top: f64) -> f64 {
                 width,
                 limit: width + (frame.right - MARGIN / 2.0).max(0.0),
                 y_numbers: column == 0 || !frame.shared_y,
-                x_numbers: chart.shared_x.is_none() || !has_next,
+                x_numbers: chart.shared_x.is_none() || chart.repeats_numbers || !has_next,
                 x_title: chart.shared_x.is_none(),
             };
             height = height.max(layout.draw(svg, facet));
@@ -113,6 +113,7 @@ fn draw_facets(svg: &mut Svg, chart: &Chart, top: f64) -> f64 {
         y += match &chart.shared_x {
             None => AXIS_TITLE + BELOW,
             Some(_) if is_last => NUMBERS,
+            Some(_) if chart.repeats_numbers => NUMBERS + BELOW,
             Some(_) => BELOW,
         };
     }
