@@ -323,7 +323,7 @@ pub struct ReceiveCore {
     ceiling: Option<u64>,
     content: Option<Content>,
     /// Whether payload is discarded in the kernel instead of being received.
-    discards: bool,
+    pub discards: bool,
     pub end: Option<EndFrame>,
     pub meter: Meter,
 }
@@ -380,14 +380,27 @@ impl ReceiveCore {
         }
     }
 
+    /// Takes received bytes up to END; no other frame may be among the data.
     pub fn take(
         &mut self,
         now: Timestamp,
         decoder: &mut Decoder,
         input: &[u8],
     ) -> Result<ConsumedBytes, ReceiveFault> {
+        let unexpected = |frame: ControlFrame| Err(ReceiveFault::Unexpected { kind: frame.kind() });
+        self.take_with(now, decoder, input, unexpected)
+    }
+
+    /// Takes received bytes up to END, and passes the other frames among the data to `on_frame`.
+    pub fn take_with(
+        &mut self,
+        now: Timestamp,
+        decoder: &mut Decoder,
+        input: &[u8],
+        on_frame: impl FnMut(ControlFrame) -> Result<(), ReceiveFault>,
+    ) -> Result<ConsumedBytes, ReceiveFault> {
         let mut received = self.meter.received_bytes;
-        let result = self.decode(decoder, input, &mut received);
+        let result = self.decode(decoder, input, &mut received, on_frame);
         self.meter.received(now, received - self.meter.received_bytes);
         self.meter.progressed(now);
         let taken = result?;
@@ -399,6 +412,7 @@ impl ReceiveCore {
         decoder: &mut Decoder,
         input: &[u8],
         received: &mut u64,
+        mut on_frame: impl FnMut(ControlFrame) -> Result<(), ReceiveFault>,
     ) -> Result<ConsumedBytes, ReceiveFault> {
         let mut consumed = 0;
         while consumed < input.len() {
@@ -422,9 +436,7 @@ impl ReceiveCore {
                 Some(DecodedEvent::Frame(ControlFrame::Refuse(refusal))) => {
                     return Err(ReceiveFault::Refused(refusal));
                 }
-                Some(DecodedEvent::Frame(frame)) => {
-                    return Err(ReceiveFault::Unexpected { kind: frame.kind() });
-                }
+                Some(DecodedEvent::Frame(frame)) => on_frame(frame)?,
             }
         }
         Ok(ConsumedBytes { consumed, ended: false })

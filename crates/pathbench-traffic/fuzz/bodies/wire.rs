@@ -137,7 +137,7 @@ fn loads(bytes: &[u8]) {
             }
         }
         assert!(core.sending.sent_bytes <= 20_000);
-        assert!(core.receiving.received_bytes <= bytes.len() as u64);
+        assert!(core.receiving.meter.received_bytes <= bytes.len() as u64);
         let response = core.response();
         assert_eq!(response.is_some(), side == Side::Client);
         let probes = response.map(|response| response.probes).unwrap_or_default();

@@ -3,8 +3,8 @@
 use super::probes::{ProbeAnswers, ProbeRequests};
 use crate::messages::MessageFault;
 use crate::meter::Meter;
-use crate::protocol::{ControlFrame, DecodedEvent, Decoder, EndFrame, HEADER_BYTES, data_header};
-use crate::throughput::{ConsumedBytes, ReceiveFault, payload_bytes_per_block};
+use crate::protocol::{ControlFrame, Decoder, EndFrame, HEADER_BYTES, data_header};
+use crate::throughput::{ConsumedBytes, ReceiveCore, ReceiveFault, payload_bytes_per_block};
 use pathbench_record::direction::Direction;
 use pathbench_record::end::TestId;
 use pathbench_record::response::{
@@ -73,11 +73,9 @@ pub struct LoadCore {
     writing: Option<Writing>,
     begun_bytes: u64,
     cut_short: bool,
-    /// The peer's END.
-    pub end: Option<EndFrame>,
     /// Payload of the load that this end sent, and that it received. Probes and answers are not included.
     pub sending: Meter,
-    pub receiving: Meter,
+    pub receiving: ReceiveCore,
 }
 
 impl LoadCore {
@@ -96,9 +94,8 @@ impl LoadCore {
             writing: None,
             begun_bytes: 0,
             cut_short: false,
-            end: None,
             sending: Meter::new(origin, plan.patience),
-            receiving: Meter::new(origin, plan.patience),
+            receiving: ReceiveCore::new(origin, plan.patience, plan.ceiling_bytes, None),
             plan,
         }
     }
@@ -129,7 +126,7 @@ impl LoadCore {
     /// Starts the phases at this end, if they have not begun; returns their zero.
     pub fn begin(&mut self, now: Timestamp) -> Timestamp {
         self.sending.last_progress.get_or_insert(now);
-        self.receiving.last_progress.get_or_insert(now);
+        self.receiving.meter.last_progress.get_or_insert(now);
         *self.start.get_or_insert(now)
     }
 
@@ -180,7 +177,7 @@ impl LoadCore {
     fn next_payload(&mut self, since: Duration) -> Option<usize> {
         let own = own_direction(self.plan.side);
         // A client that has ended the test reads no further load.
-        self.window(own, since).filter(|_| self.end.is_none())?;
+        self.window(own, since).filter(|_| self.receiving.end.is_none())?;
         let mut payload = self.payload_per_block as u64;
         if let Some(ceiling) = self.plan.ceiling_bytes {
             payload = payload.min(ceiling.saturating_sub(self.begun_bytes));
@@ -198,7 +195,7 @@ impl LoadCore {
         let over = start + self.plan.parameters.duration();
         match &self.role {
             Role::Asks(requests) => now >= over && (requests.are_answered() || now >= over + LAST_ANSWERS),
-            Role::Answers(answers) => self.end.is_some() && answers.is_idle(),
+            Role::Answers(answers) => self.receiving.end.is_some() && answers.is_idle(),
             Role::Loads => now >= over,
         }
     }
@@ -224,56 +221,18 @@ impl LoadCore {
         decoder: &mut Decoder,
         input: &[u8],
     ) -> Result<ConsumedBytes, ReceiveFault> {
-        let mut payload = 0;
-        let result = self.decode(now, decoder, input, &mut payload);
-        if payload > 0 {
-            self.receiving.received(now, payload);
-        }
-        self.receiving.progressed(now);
-        let taken = result?;
-        match self.plan.ceiling_bytes {
-            Some(limit) if self.receiving.received_bytes > limit => Err(ReceiveFault::Excess { limit }),
-            _ => Ok(taken),
-        }
-    }
-
-    fn decode(
-        &mut self,
-        now: Timestamp,
-        decoder: &mut Decoder,
-        input: &[u8],
-        payload: &mut u64,
-    ) -> Result<ConsumedBytes, ReceiveFault> {
-        let mut consumed = 0;
-        while consumed < input.len() {
-            let (count, event) = decoder.decode(&input[consumed..])?;
-            consumed += count;
-            match event {
-                None => {}
-                Some(DecodedEvent::Payload(run)) => *payload += run as u64,
-                Some(DecodedEvent::Frame(ControlFrame::End(end))) => {
-                    self.end = Some(end);
-                    return Ok(ConsumedBytes { consumed, ended: true });
-                }
-                Some(DecodedEvent::Frame(frame)) => self.take_frame(now, frame)?,
-            }
-        }
-        Ok(ConsumedBytes { consumed, ended: false })
-    }
-
-    fn take_frame(&mut self, now: Timestamp, frame: ControlFrame) -> Result<(), ReceiveFault> {
-        match (&mut self.role, frame) {
+        let Self { role, receiving, .. } = self;
+        receiving.take_with(now, decoder, input, |frame| match (&mut *role, frame) {
             (Role::Asks(requests), ControlFrame::Answer(answer)) => Ok(requests.take(now, &answer)?),
             (Role::Answers(answers), ControlFrame::Message(request)) => Ok(answers.take(&request)?),
-            (_, ControlFrame::Refuse(refusal)) => Err(ReceiveFault::Refused(refusal)),
             (_, frame) => Err(ReceiveFault::Unexpected { kind: frame.kind() }),
-        }
+        })
     }
 
     /// Whether this end has something to write that the peer's last bytes have caused.
     pub fn wakes_sender(&self) -> bool {
         match &self.role {
-            Role::Answers(answers) => !answers.is_idle() || self.end.is_some(),
+            Role::Answers(answers) => !answers.is_idle() || self.receiving.end.is_some(),
             Role::Asks(requests) => requests.are_answered(),
             Role::Loads => false,
         }
@@ -291,11 +250,11 @@ impl LoadCore {
 
     /// Time without received bytes while the peer has something to send, once it exceeds the patience.
     pub fn hung_receiving(&self, now: Timestamp) -> Option<Duration> {
-        if self.end.is_some() {
+        if self.receiving.end.is_some() {
             return None;
         }
         let start = self.start?;
-        let since = self.expects_since(start, now)?.max(self.receiving.last_progress?);
+        let since = self.expects_since(start, now)?.max(self.receiving.meter.last_progress?);
         let silence = now.duration_since(since);
         let patience = match &self.role {
             Role::Answers(_) => {

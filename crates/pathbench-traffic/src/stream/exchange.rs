@@ -77,7 +77,8 @@ impl TestStream {
             }
             Work::Load(load) => {
                 let core = lock(&load.core);
-                let (received, end, own_end) = (core.receiving.received_bytes, core.end, core.own_end());
+                let (received, end, own_end) =
+                    (core.receiving.meter.received_bytes, core.receiving.end, core.own_end());
                 drop(core);
                 self.confirm_received(channel, received, end)?;
                 self.await_confirmation(channel, own_end, |_, frame| {

@@ -4,13 +4,13 @@
 use super::channel::{StreamChannel, TICK, write_frame};
 use super::error::StreamError;
 use super::load_work::LoadWork;
+use super::paced::{PacedReceiver, PacedSender};
 use super::state::{FirstByte, TestStream};
-use super::transfer::await_grant;
 use crate::protocol::{ControlFrame, HEADER_BYTES};
 use crate::responsiveness::LoadStep;
-use crate::throughput::DataBlock;
-use pathbench_record::time::Clock;
-use pathbench_transport::{SendError, lock};
+use crate::throughput::{DataBlock, ReceiverStep};
+use pathbench_record::time::{Clock, Timestamp};
+use pathbench_transport::lock;
 use std::time::Duration;
 
 pub(super) fn exchange(
@@ -30,8 +30,15 @@ pub(super) fn exchange(
 fn send(stream: &TestStream, work: &LoadWork, clock: &dyn Clock) -> Result<(), StreamError> {
     let mut block = DataBlock::new(lock(&work.core).payload_per_block);
     let mut block_header = [0; HEADER_BYTES];
-    let pacer = stream.plan.pacers.as_ref().map(|pacers| &pacers.sent);
-    let mut acknowledgements = None;
+    let excuse = |waited: Duration| lock(&work.core).sending.excuse(waited);
+    let silence = |now: Timestamp, advanced: bool| {
+        let mut core = lock(&work.core);
+        if advanced {
+            core.sending.progressed(now);
+        }
+        core.hung_sending(now)
+    };
+    let mut sender = PacedSender::new(stream, clock, excuse, silence);
     loop {
         stream.check_deadline(clock.now())?;
         let step = work.next(clock)?;
@@ -50,26 +57,9 @@ fn send(stream: &TestStream, work: &LoadWork, clock: &dyn Clock) -> Result<(), S
                 &block.bytes[*from..*until]
             }
         };
-        let excuse = |waited: Duration| lock(&work.core).sending.excuse(waited);
-        let grant = await_grant(stream, clock, pacer, bytes.len(), excuse)?;
-        let granted = grant.as_ref().map_or(bytes.len(), |grant| grant.bytes.min(bytes.len()));
-        match stream.connection.send(&bytes[..granted], Some(TICK)) {
-            Ok(count) => {
-                if let Some(grant) = grant {
-                    grant.spend(count);
-                }
-                lock(&work.core).accepted(clock.now(), count);
-            }
-            Err(SendError::TimedOut { .. }) => {
-                let watch = acknowledgements.get_or_insert_with(|| stream.acknowledgements());
-                let advanced = watch.advanced();
-                let (mut core, now) = (lock(&work.core), clock.now());
-                if advanced {
-                    core.sending.progressed(now);
-                }
-                stream.check_silence(core.hung_sending(now), "sending")?;
-            }
-            Err(error) => return Err(error.into()),
+        let write = |granted: usize| stream.connection.send(&bytes[..granted], Some(TICK));
+        if let (now, Some(count)) = sender.send(bytes.len(), write)? {
+            lock(&work.core).accepted(now, count);
         }
     }
     let end = ControlFrame::End(lock(&work.core).own_end());
@@ -77,35 +67,24 @@ fn send(stream: &TestStream, work: &LoadWork, clock: &dyn Clock) -> Result<(), S
 }
 
 fn receive(stream: &TestStream, work: &LoadWork, channel: &mut StreamChannel<'_>) -> Result<(), StreamError> {
+    let excuse = |waited: Duration| lock(&work.core).receiving.meter.excuse(waited);
+    let silence = |now: Timestamp| lock(&work.core).hung_receiving(now);
     let clock = channel.clock;
-    channel.prepare_for_data();
-    let pacer = stream.plan.pacers.as_ref().map(|pacers| &pacers.received);
-    if let Some(pacer) = pacer {
-        // Bytes that arrived together with START.
-        pacer.charge(clock.now(), channel.unread().0.len());
-    }
+    let receiver = PacedReceiver::new(stream, clock, channel, (excuse, silence));
     loop {
-        let excuse = |waited: Duration| lock(&work.core).receiving.excuse(waited);
-        let grant = await_grant(stream, clock, pacer, channel.buffer.len(), excuse)?;
-        channel.uncharged = 0;
-        let came = channel.fill(TICK, grant.as_ref().map_or(usize::MAX, |grant| grant.bytes))?;
-        let now = clock.now();
-        if let Some(grant) = grant {
-            grant.spend(std::mem::take(&mut channel.uncharged));
+        let (now, came) = receiver.receive(channel, |_, most| ReceiverStep::Receive { most })?;
+        if came.is_none() {
+            continue;
         }
+        let (input, decoder) = channel.unread();
         let mut core = lock(&work.core);
-        if came {
-            let (input, decoder) = channel.unread();
-            let taken = core.take(now, decoder, input)?;
-            channel.consume(taken.consumed);
-            if core.wakes_sender() {
-                work.changed.notify_one();
-            }
-            if taken.ended {
-                return Ok(());
-            }
-        } else {
-            stream.check_silence(core.hung_receiving(now), "receiving")?;
+        let taken = core.take(now, decoder, input)?;
+        channel.consume(taken.consumed);
+        if core.wakes_sender() {
+            work.changed.notify_one();
+        }
+        if taken.ended {
+            return Ok(());
         }
         drop(core);
         stream.check_deadline(now)?;

@@ -10,6 +10,7 @@ mod exchange;
 mod group;
 mod load;
 mod load_work;
+mod paced;
 mod plan;
 pub(crate) mod processor;
 mod state;

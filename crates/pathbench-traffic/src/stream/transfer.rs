@@ -2,13 +2,13 @@
 
 use super::channel::{StreamChannel, TICK, write_frame};
 use super::error::StreamError;
+use super::paced::{PacedReceiver, PacedSender};
 use super::state::{FirstByte, TestStream};
 use super::work::content;
 use crate::meter::Wait;
-use crate::pacer::{Grant, Pacer};
-use crate::protocol::{ControlFrame, HEADER_BYTES, data_header};
+use crate::protocol::{ControlFrame, Decoder, HEADER_BYTES, data_header};
 use crate::throughput::{DataBlock, ReceiveCore, ReceiverStep, SendCore, SenderStep};
-use pathbench_record::time::Clock;
+use pathbench_record::time::{Clock, Timestamp};
 use pathbench_transport::{Connection, SealedBytes, SendError, lock};
 use std::ops::Range;
 use std::sync::Mutex;
@@ -107,9 +107,16 @@ fn send(
     let connection: &Connection = &stream.connection;
     let mut source = FrameSource::new(stream, &lock(core))?;
     let content = content(&stream.plan, stream.index, stream.plan.sends_as());
-    let pacer = stream.plan.pacers.as_ref().map(|pacers| &pacers.sent);
     let mut frame_header = [0; HEADER_BYTES];
-    let mut acknowledgements = None;
+    let excuse = |waited: Duration| lock(core).meter.excuse(waited);
+    let silence = |now: Timestamp, advanced: bool| {
+        let mut core = lock(core);
+        if advanced {
+            core.meter.progressed(now);
+        }
+        core.meter.hung(now)
+    };
+    let mut sender = PacedSender::new(stream, clock, excuse, silence);
     let mut now = clock.now();
     let mut step = lock(core).next(now);
     on_first_byte(now);
@@ -129,31 +136,13 @@ fn send(
                     frame_header = header;
                     source.set_header(header);
                 }
-                let grant = await_grant(stream, clock, pacer, until - from, |waited| {
-                    lock(core).meter.excuse(waited);
-                })?;
-                let end = grant.as_ref().map_or(until, |grant| from + grant.bytes);
-                match source.send(connection, header, from..end) {
-                    Ok(count) => {
-                        now = clock.now();
-                        if let Some(grant) = grant {
-                            grant.spend(count);
-                        }
-                        let mut core = lock(core);
-                        core.accepted(now, count);
-                        step = core.next(now);
-                    }
-                    Err(SendError::TimedOut { .. }) => {
-                        now = clock.now();
-                        let watch = acknowledgements.get_or_insert_with(|| stream.acknowledgements());
-                        let advanced = watch.advanced();
-                        let mut core = lock(core);
-                        if advanced {
-                            core.meter.progressed(now);
-                        }
-                        stream.check_silence(core.meter.hung(now), "sending")?;
-                    }
-                    Err(error) => return Err(error.into()),
+                let write = |granted: usize| source.send(connection, header, from..from + granted);
+                let accepted;
+                (now, accepted) = sender.send(until - from, write)?;
+                if let Some(count) = accepted {
+                    let mut core = lock(core);
+                    core.accepted(now, count);
+                    step = core.next(now);
                 }
             }
         }
@@ -163,60 +152,29 @@ fn send(
     write_frame(connection, clock, &end.encode()?, &mut stream.wait(clock))
 }
 
-/// Waits for a grant of some of `wanted` bytes, if this end limits the rate; `excuse` receives the time of that wait.
-pub(super) fn await_grant<'a>(
-    stream: &TestStream,
-    clock: &dyn Clock,
-    pacer: Option<&'a Pacer>,
-    wanted: usize,
-    excuse: impl FnOnce(Duration),
-) -> Result<Option<Grant<'a>>, StreamError> {
-    let Some(pacer) = pacer else { return Ok(None) };
-    let asked = clock.now();
-    let grant = pacer.grant(asked, wanted);
-    if grant.due > asked {
-        stream.pause(clock, grant.due)?;
-        excuse(clock.now().duration_since(asked));
-    }
-    Ok(Some(grant))
-}
-
 fn receive(
     stream: &TestStream,
     core: &Mutex<ReceiveCore>,
     channel: &mut StreamChannel<'_>,
     on_first_byte: FirstByte<'_>,
 ) -> Result<(), StreamError> {
+    let excuse = |waited: Duration| lock(core).meter.excuse(waited);
+    let silence = |now: Timestamp| lock(core).hung(now);
     let clock = channel.clock;
-    channel.prepare_for_data();
-    let pacer = stream.plan.pacers.as_ref().map(|pacers| &pacers.received);
-    lock(core).meter.progressed(clock.now());
-    if let Some(pacer) = pacer {
-        // Bytes that arrived together with START.
-        pacer.charge(clock.now(), channel.unread().0.len());
-    }
+    let receiver = PacedReceiver::new(stream, clock, channel, (excuse, silence));
+    let discards = {
+        let mut core = lock(core);
+        core.meter.progressed(clock.now());
+        core.discards
+    };
+    let step = |decoder: &Decoder, most: usize| {
+        // Without a discard the core has no say in it: one lock less for each call.
+        if discards { lock(core).next(decoder, most) } else { ReceiverStep::Receive { most } }
+    };
     let mut begun = false;
     loop {
-        let grant = await_grant(stream, clock, pacer, channel.buffer.len(), |waited| {
-            lock(core).meter.excuse(waited);
-        })?;
-        channel.uncharged = 0;
-        let most = grant.as_ref().map_or(usize::MAX, |grant| grant.bytes);
-        let step = lock(core).next(&channel.decoder, most);
-        let came = match step {
-            ReceiverStep::Discard { most } if !channel.has_unread() => channel.discard(TICK, most)?,
-            ReceiverStep::Discard { .. } => Some(0),
-            ReceiverStep::Receive { most } => channel.fill(TICK, most)?.then_some(0),
-        };
-        let now = clock.now();
-        if let Some(grant) = grant {
-            grant.spend(std::mem::take(&mut channel.uncharged));
-        }
-        let Some(discarded) = came else {
-            stream.check_silence(lock(core).hung(now), "receiving")?;
-            stream.check_deadline(now)?;
-            continue;
-        };
+        let (now, came) = receiver.receive(channel, step)?;
+        let Some(discarded) = came else { continue };
         let has_ended = if discarded > 0 {
             lock(core).discarded(now, &mut channel.decoder, discarded)?;
             false

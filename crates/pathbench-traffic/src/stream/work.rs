@@ -113,7 +113,7 @@ impl Work {
             Self::Load(load) => {
                 let core = lock(&load.core);
                 visit(&core.sending);
-                visit(&core.receiving);
+                visit(&core.receiving.meter);
             }
             Self::Ping(core) => visit(&lock(core).meter),
             Self::Interactive(core) => visit(&lock(core).meter),

@@ -157,8 +157,8 @@ fn the_phases_follow_each_other_with_pauses_before_those_of_load() {
 #[test]
 fn each_end_loads_in_its_phases_only_and_every_probe_is_answered() {
     let [client, server] = simulate(&parameters(), 0, 32 * 1024);
-    assert_eq!(client.sending.sent_bytes, server.receiving.received_bytes);
-    assert_eq!(server.sending.sent_bytes, client.receiving.received_bytes);
+    assert_eq!(client.sending.sent_bytes, server.receiving.meter.received_bytes);
+    assert_eq!(server.sending.sent_bytes, client.receiving.meter.received_bytes);
     let response = client.response().unwrap();
     assert_eq!(response.probes.len(), parameters().probes() as usize);
     let bins = |core: &LoadCore, from: usize, until: usize| -> u64 {
@@ -319,7 +319,7 @@ fn load_outside_its_phase_is_counted_and_bounded_by_the_ceiling() {
     for _ in 0..2 {
         client.take(at(5), &mut decoder, &block.bytes).unwrap();
     }
-    assert_eq!(client.receiving.received_bytes, 2000);
+    assert_eq!(client.receiving.meter.received_bytes, 2000);
     let excess = client.take(at(6), &mut decoder, &block.bytes);
     assert_eq!(excess, Err(ReceiveFault::Excess { limit: 2000 }));
 }
@@ -360,8 +360,8 @@ proptest! {
             ..parameters()
         };
         let [client, server] = simulate(&parameters, 0, socket);
-        prop_assert_eq!(client.own_end().bytes, server.receiving.received_bytes);
-        prop_assert_eq!(server.own_end().bytes, client.receiving.received_bytes);
+        prop_assert_eq!(client.own_end().bytes, server.receiving.meter.received_bytes);
+        prop_assert_eq!(server.own_end().bytes, client.receiving.meter.received_bytes);
         let probes = client.response().unwrap().probes;
         prop_assert_eq!(probes.len(), parameters.probes() as usize);
         prop_assert!(probes.iter().all(|probe| probe.answered.is_some()));
