@@ -136,7 +136,7 @@ fn simulate(parameters: &ResponsivenessParameters, stream: u32, socket_bytes: us
         read_all_arrived(&mut client, &mut down, ms);
         assert_eq!(client.hung_receiving(at(ms)), None, "at {ms} ms");
         assert_eq!(server.hung_receiving(at(ms)), None, "at {ms} ms");
-        if client.end.is_some() && server.end.is_some() {
+        if client.receiving.end.is_some() && server.receiving.end.is_some() {
             return [client, server];
         }
     }
