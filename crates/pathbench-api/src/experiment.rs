@@ -132,8 +132,12 @@ impl Experiment {
             None => pattern.is_known_to_all(),
             Some(names) => names.iter().any(|name| name.as_str() == pattern.name()),
         };
-        let mut unknown: Vec<&'static str> =
-            self.patterns.iter().filter(|pattern| !is_known(**pattern)).map(|pattern| pattern.name()).collect();
+        let mut unknown: Vec<&'static str> = self
+            .patterns
+            .iter()
+            .filter(|pattern| !is_known(**pattern))
+            .map(|pattern| pattern.name())
+            .collect();
         unknown.dedup();
         unknown
     }
@@ -155,7 +159,10 @@ impl Experiment {
             () if !(1..=10_000_000_000).contains(&self.bulk_bytes) => {
                 "`bulk_bytes` is not between 1 and 10000000000"
             }
-            () if self.families.len() > 2 || self.transports.len() > 4 || self.patterns.len() > Pattern::ALL.len() => {
+            () if self.families.len() > 2
+                || self.transports.len() > 4
+                || self.patterns.len() > Pattern::ALL.len() =>
+            {
                 "`families`, `transports` or `patterns` names one twice"
             }
             () if self.most_bytes == 0 => {

@@ -52,7 +52,8 @@ pub(crate) fn left_out<'a>(
         return Ok(Vec::new());
     }
     let agents: Vec<(Document, KnownAgent)> = records(database, DocumentKind::Agent)?;
-    let pairs = experiments.into_iter().flat_map(|experiment| agents.iter().map(move |one| (experiment, one)));
+    let pairs =
+        experiments.into_iter().flat_map(|experiment| agents.iter().map(move |one| (experiment, one)));
     let found = pairs.filter_map(|(experiment, (_, known))| {
         let unknown = experiment.unknown_patterns(known.check_in.patterns.as_deref());
         (is_meant_for(experiment, known) && !unknown.is_empty()).then(|| LeftOutAgent {

@@ -233,6 +233,8 @@ fn server_transport(transport: Transport) -> Transport {
 #[derive(Default)]
 struct Held {
     server: Option<(Server, Option<CertificateFingerprint>)>,
+    /// Answers the UDP probes of a run over tcp or mptcp.
+    probed: Option<Server>,
     calibration: Arc<CalibrationEnd>,
 }
 
@@ -242,15 +244,19 @@ impl Held {
         plan: ServePlan,
         clock: &Arc<dyn Clock>,
     ) -> Result<AgentNotice, Box<dyn std::error::Error>> {
-        let mut listeners = vec![(server_transport(plan.transport), plan.address)];
         let adds_quic = plan.answers_probes && !plan.transport.is_quic();
-        if adds_quic {
-            listeners.push((Transport::Quic, plan.address));
-        }
         let identity =
             (plan.encrypted || adds_quic).then(|| ServerIdentity::self_signed(&["pathbench".to_owned()]));
         let identity = identity.transpose()?.map(Arc::new);
         let fingerprint = identity.as_ref().map(|identity| identity.fingerprint());
+        // UDP probes are answered at a port of QUIC, which has other congestion controls than TCP.
+        let probed = if adds_quic {
+            let listeners = vec![(Transport::Quic, plan.address)];
+            let options = ServerOptions { identity: identity.clone(), ..ServerOptions::new(listeners) };
+            Some(Server::start(options, Arc::clone(clock))?)
+        } else {
+            None
+        };
         let options = ServerOptions {
             // No time limits: the scenario's client is the only client in the lab.
             limits: ServerLimits {
@@ -262,11 +268,13 @@ impl Held {
             identity,
             quic: plan.quic,
             sample_interval: plan.sample_interval,
-            ..ServerOptions::new(listeners)
+            ..ServerOptions::new(vec![(server_transport(plan.transport), plan.address)])
         };
         let server = Server::start(options, Arc::clone(clock))?;
-        let addresses = server.addresses().iter().map(|&(_, address)| address).collect();
+        let servers = std::iter::once(&server).chain(&probed);
+        let addresses = servers.flat_map(Server::addresses).map(|&(_, address)| address).collect();
         self.server = Some((server, fingerprint));
+        self.probed = probed;
         Ok(AgentNotice::Serving { addresses, fingerprint })
     }
 

@@ -91,7 +91,13 @@ fn check_ins_list_the_patterns_that_the_agent_knows() {
         .map(|request| serde_json::from_slice::<Value>(&request.body).unwrap()["patterns"].clone())
         .collect();
     let all = json!([
-        "ping", "bulk", "throughput-upload", "throughput-download", "interactive", "responsiveness", "datagrams"
+        "ping",
+        "bulk",
+        "throughput-upload",
+        "throughput-download",
+        "interactive",
+        "responsiveness",
+        "datagrams"
     ]);
     assert_eq!(lists[0], all);
     assert!(lists.contains(&Value::Null) && lists.iter().all(|list| [&all, &Value::Null].contains(&list)));

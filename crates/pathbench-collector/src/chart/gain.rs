@@ -4,7 +4,8 @@
 use super::document::{Chart, Meta};
 use super::scene::Scene;
 use super::shape::{
-    Curve, Group, Unit, VOTE_COLUMNS, VOTES, course, distributions, percent, quartiles, vote_bar, vote_cells, votes,
+    Curve, Group, Unit, VOTE_COLUMNS, VOTES, course, distributions, percent, quartiles, vote_bar, vote_cells,
+    votes,
 };
 use super::table::{Cell, DataTable};
 use crate::columns::{BucketHistogram, Dimension};

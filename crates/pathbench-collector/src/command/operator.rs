@@ -1,9 +1,9 @@
 //! Tokens, servers, experiments, agents and deletions, on the collector's host.
 
 use super::directory::Opening;
-use crate::assignment::left_out;
 use super::options::{ExperimentAction, ServerAction, StorageArgs, TokenArgs};
 use super::{secret, stores};
+use crate::assignment::left_out;
 use crate::store::record::{
     KnownAgent, RegisteredServer, put_record, record_page, remove_server, server_report,
 };

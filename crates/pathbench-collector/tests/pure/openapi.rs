@@ -139,7 +139,8 @@ fn schemas<'a>(
     };
     let is_on_request = |value: &Value| {
         let (name, values) = (old.0["$ref"].as_str(), |text: &str| json!(text) == *value);
-        flow == Received && ON_REQUEST.iter().any(|(of, all)| name == Some(*of) && all.iter().any(|one| values(one)))
+        flow == Received
+            && ON_REQUEST.iter().any(|(of, all)| name == Some(*of) && all.iter().any(|one| values(one)))
     };
     if more.iter().any(|value| !fewer.contains(value) && !is_on_request(value)) {
         found.push(format!("{place}: the values were {}, are {}", before["enum"], now["enum"]));

@@ -249,7 +249,10 @@ fn agents_get_only_experiments_with_patterns_that_they_know() {
     // A released agent lists none; a later one also patterns of which the collector does not know.
     assert_eq!(offered("released", &Value::Null), ["all"]);
     assert_eq!(offered("bare", &json!(["responsiveness"])), ["all"]);
-    assert_eq!(offered("next", &json!(["ping", "responsiveness", "datagrams", "telepathy"])), ["all", "loaded", "video"]);
+    assert_eq!(
+        offered("next", &json!(["ping", "responsiveness", "datagrams", "telepathy"])),
+        ["all", "loaded", "video"]
+    );
     assert_eq!(ask("absurd", &json!(vec!["ping"; 65])).status, 422);
 
     let page = collector.request("GET", "/v1/admin/experiments").bearer(&admin).send().json();
@@ -265,9 +268,18 @@ fn agents_get_only_experiments_with_patterns_that_they_know() {
         agents.sort_unstable();
         agents
     };
-    assert_eq!((of("all"), of("loaded"), of("video")), (vec![], vec!["bare", "released"], vec!["bare", "released"]));
+    assert_eq!(
+        (of("all"), of("loaded"), of("video")),
+        (vec![], vec!["bare", "released"], vec!["bare", "released"])
+    );
     let reason = "its version does not know responsiveness: update the agent";
-    assert!(page["left_out"].as_array().unwrap().iter().any(|one| one["reason"] == reason && one["version"] == "0.1.0"));
+    assert!(
+        page["left_out"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|one| one["reason"] == reason && one["version"] == "0.1.0")
+    );
     let list = collector.command(&["experiment", "list"]);
     assert!(list.contains(&format!("  left out: released (0.1.0): {reason}")), "{list}");
     assert!(!list.contains("left out: next"), "{list}");

@@ -219,6 +219,7 @@ impl Core {
         match event {
             Event::Connected => {
                 self.established = true;
+                self.update_keys();
                 self.with_paths((driver, now, turn), Paths::on_connected);
                 self.wakeups.push(Wakeup::Connection);
             }
@@ -255,6 +256,16 @@ impl Core {
             }
             StreamEvent::Available { dir: Dir::Bi } => self.wakeups.push(Wakeup::Connection),
             _ => {}
+        }
+    }
+
+    /// Updates the keys while the connection has one path. The library (noq 1.4.0) does so after 10 to 1,000 packets, and
+    /// then compares packet numbers of different paths: packets that were sent before, and arrive later on a slower path,
+    /// are not decrypted. Its next update is after millions of packets. A server's handshake is confirmed when it is
+    /// complete (RFC 9001 section 4.1.2), as an update requires (section 6.1).
+    fn update_keys(&mut self) {
+        if !self.is_client() && self.inner.is_multipath_negotiated() {
+            self.inner.force_key_update();
         }
     }
 

@@ -4,6 +4,7 @@
 use super::*;
 use noq_proto::congestion::{Controller, ControllerFactory};
 use noq_proto::{PathAbandonReason, PathEvent, PathId, PathStatus};
+use pathbench_record::units::QueueLimit;
 use std::any::Any;
 use std::time::Instant;
 
@@ -208,4 +209,27 @@ fn what_was_in_flight_on_a_closed_path_is_sent_again_after_three_ptos() {
     };
     let after = world.server.library_events().iter().find_map(discarded).unwrap();
     assert!(after > timeout * 2 && after < timeout * 5, "{after:?} with a PTO of {timeout:?}");
+}
+
+/// After an update of the keys, the library compares packet numbers of different paths, and does not decrypt packets of the
+/// slower path that were sent before. It updates them after 10 to 1,000 packets, in the middle of slow start. Remedy: an
+/// update while the connection has one path.
+#[test]
+fn trap_5_an_update_of_the_keys_loses_no_packet_of_the_slower_path() {
+    for seed in 1..=8 {
+        // No queue is full.
+        let links =
+            [10, 40].map(|delay_ms| LinkModel { queue: QueueLimit::Bytes(8 << 20), ..link(20, delay_ms) });
+        let mut world = World::established(&Setup { seed, ..Setup::new(&links, Scheduler::LowestRtt) });
+        world.start_download();
+        world.run_for(ms(900));
+        let connection = world.server.connection();
+        let paths = connection.paths();
+        assert_eq!(paths.len(), 2);
+        for path in paths {
+            let stats = connection.path_stats(path).unwrap();
+            assert!(stats.udp_tx.datagrams > 500, "seed {seed}, {path}: {}", stats.udp_tx.datagrams);
+            assert_eq!(stats.lost_packets, stats.lost_plpmtud_probes, "seed {seed}, {path}");
+        }
+    }
 }

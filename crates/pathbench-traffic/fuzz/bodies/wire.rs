@@ -141,7 +141,10 @@ fn loads(bytes: &[u8]) {
         let response = core.response();
         assert_eq!(response.is_some(), side == Side::Client);
         let probes = response.map(|response| response.probes).unwrap_or_default();
-        assert!(probes.len() <= most && probes.iter().all(|probe| probe.answered.is_none_or(|at| at >= probe.due)));
+        assert!(
+            probes.len() <= most
+                && probes.iter().all(|probe| probe.answered.is_none_or(|at| at >= probe.due))
+        );
     }
 }
 

@@ -168,7 +168,10 @@ fn a_servers_response_is_refused_whatever_it_says() {
     let after = |ms: u64| begun + Duration::from_millis(ms);
     let lies: [(&str, Vec<LoadProbe>); 5] = [
         ("none", Vec::new()),
-        ("more than the time allows", (0..100_000).map(|sequence| probe(sequence, begun, Some(begun))).collect()),
+        (
+            "more than the time allows",
+            (0..100_000).map(|sequence| probe(sequence, begun, Some(begun))).collect(),
+        ),
         ("answered before it was sent", vec![probe(0, after(500), Some(begun))]),
         ("a delay of centuries", vec![probe(0, begun, Some(Timestamp::from_nanos(u64::MAX)))]),
         ("outside of the phases", vec![probe(0, after(3_600_000), Some(after(3_600_001)))]),
