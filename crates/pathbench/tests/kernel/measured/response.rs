@@ -92,8 +92,8 @@ fn used_paths(run: &RunRecord) -> &'static [(&'static str, f64)] {
 
 const LOADED: [LoadPhase; 2] = [LoadPhase::Download, LoadPhase::Upload];
 
-/// Slow start fills the queue of 300 ms: UDP probes of each path have its base round trip and its queue; requests on a new connection
-/// wait as long; requests on the loaded connection also wait for the data that its sender holds.
+/// Slow start fills the queue of 300 ms: UDP probes of each path have its base round trip and its queue; requests on a new
+/// connection wait as long; requests on the loaded connection also wait for the data that its sender holds.
 #[test]
 fn delay_under_load_is_base_and_queue_for_every_transport_in_both_directions() {
     let labels = r#""tcp@wlan", "mptcp", "quic@wlan", "mpquic""#;
