@@ -73,18 +73,23 @@ pub struct CpuUse {
     pub ran_us: u64,
     /// The thread that ran or was ready to run for the largest fraction of its time.
     pub busiest: ThreadUse,
+    /// Part of the CPU time of this end's machine that its hypervisor gave to other machines; absent where unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stolen_percent: Option<u32>,
 }
 
 impl CpuUse {
     /// `None` without a thread.
     pub fn from_threads(threads: &[ThreadUse]) -> Option<Self> {
-        threads.iter().map(|&busiest| Self { ran_us: busiest.ran_us, busiest }).reduce(Self::and)
+        let single = |&busiest: &ThreadUse| Self { ran_us: busiest.ran_us, busiest, stolen_percent: None };
+        threads.iter().map(single).reduce(Self::and)
     }
 
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         let demand = |one: &Self| one.busiest.shares().iter().sum::<f64>();
         let busiest = if demand(&other) > demand(&self) { other.busiest } else { self.busiest };
-        Self { ran_us: self.ran_us.saturating_add(other.ran_us), busiest }
+        let stolen_percent = self.stolen_percent.max(other.stolen_percent);
+        Self { ran_us: self.ran_us.saturating_add(other.ran_us), busiest, stolen_percent }
     }
 }

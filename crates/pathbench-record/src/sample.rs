@@ -165,9 +165,12 @@ path_figures! {
         /// included. Absent for quic and mpquic.
         pub busy_us: Option<u64>,
         /// Of `busy_us`, the time in which the peer's receive window held data back (`tcpi_rwnd_limited`). A subflow of
-        /// mptcp waits for the window of the connection without being busy.
+        /// mptcp waits for the window of the connection without being busy. Of quic and mpquic, of the whole connection,
+        /// the same for all its paths: the time in which all that the application had written was sent, it waited to write
+        /// more, and a congestion window had room.
         pub receive_window_limited_us: Option<u64>,
-        /// Of `busy_us`, the time in which the send buffer was full of sent data (`tcpi_sndbuf_limited`).
+        /// Of `busy_us`, the time in which the send buffer was full of sent data (`tcpi_sndbuf_limited`). Of quic and
+        /// mpquic: as above, while a send buffer of a requested size was full.
         pub send_buffer_limited_us: Option<u64>,
         /// Whether the application's lack of data limited the latest delivery-rate estimate
         /// (`tcpi_delivery_rate_app_limited`).

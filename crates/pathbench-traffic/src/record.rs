@@ -350,6 +350,7 @@ impl Bounds<'_> {
             [cpu.ran_us, ran_us, waited_us, measured_us]
                 .into_iter()
                 .try_for_each(|us| at_most("cpu", us, MOST_BYTES))?;
+            at_most("cpu.stolen_percent", cpu.stolen_percent.unwrap_or_default(), 100_u32)?;
         }
         let limits =
             self.peer.tcp_buffers.iter().flat_map(|limits| limits.receive.into_iter().chain(limits.send));

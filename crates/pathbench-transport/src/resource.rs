@@ -1,5 +1,6 @@
-//! CPU time of a test's threads, and the limits of TCP's buffers at this end.
+//! CPU time of a test's threads and of the hypervisor, and the limits of TCP's buffers at this end.
 
+use pathbench_host::load::LoadCounters;
 use pathbench_host::sysctl;
 use pathbench_host::thread_time::{ThreadClock, ThreadTime};
 use pathbench_record::resource::{BufferLimits, RECEIVE_BUFFERS, SEND_BUFFERS, ThreadUse};
@@ -34,6 +35,25 @@ impl ThreadMeter {
             waited_us: micros(after.waited.checked_sub(self.before.waited)?),
             measured_us: micros(now.duration_since(self.begun)),
         })
+    }
+}
+
+/// Measures the CPU time that the hypervisor takes from this machine.
+#[derive(Debug)]
+pub struct StealMeter {
+    before: LoadCounters,
+    begun: Timestamp,
+}
+
+impl StealMeter {
+    pub fn start(now: Timestamp) -> Self {
+        Self { before: LoadCounters::read(), begun: now }
+    }
+
+    /// Percentage of the time of all CPUs since the start; `None` where the kernel does not report it.
+    pub fn stop(self, now: Timestamp) -> Option<u32> {
+        let load = LoadCounters::read().load_since(&self.before, now.duration_since(self.begun))?;
+        Some(load.steal_percent?.round() as u32)
     }
 }
 

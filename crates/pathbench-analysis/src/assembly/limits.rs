@@ -1,23 +1,34 @@
 //! The limits of a run and the CPU time of its ends.
 
 use super::resolved::ResolvedRun;
-use crate::limits::{LimitInput, in_order, limits};
+use crate::limits::{LimitInput, RequestedBuffers, in_order, limits, unexamined};
 use crate::metrics::DirectionAnalysis;
-use pathbench_record::document::{CpuRecord, LimitRecord};
+use pathbench_record::document::{CpuRecord, LimitRecord, UnexaminedLimit};
 use pathbench_record::end::EndRecord;
 use pathbench_record::resource::CpuUse;
 use pathbench_record::sample::{Sample, Side};
+use serde_json::Value;
 use std::collections::BTreeMap;
 
 impl ResolvedRun<'_> {
-    pub(super) fn limits(&self, samples: &[Sample], analyses: &[DirectionAnalysis]) -> Vec<LimitRecord> {
+    /// The limits of all directions, and those that the records do not decide.
+    pub(super) fn limits(
+        &self,
+        samples: &[Sample],
+        analyses: &[DirectionAnalysis],
+    ) -> (Vec<LimitRecord>, Vec<UnexaminedLimit>) {
         let setting = self.evidence.setting;
-        let Some(transfer) = self.evidence.transfer() else { return Vec::new() };
+        let Some(transfer) = self.evidence.transfer() else { return Default::default() };
         let interfaces: BTreeMap<String, String> =
             setting.paths.iter().map(|path| (path.name.clone(), path.interface.clone())).collect();
+        let requested = |key: &str| setting.asked.get(key).and_then(Value::as_u64);
+        let requested = RequestedBuffers {
+            receive: requested("receive_buffer_bytes"),
+            send: requested("send_buffer_bytes"),
+        };
         let of_flow = |flow: &super::ResolvedFlow<'_>| {
             let of_direction = analyses.iter().find(|one| one.direction == flow.direction)?;
-            Some(limits(&LimitInput {
+            Some(LimitInput {
                 transport: self.evidence.label.transport,
                 direction: flow.direction,
                 sending_side: flow.sending_side,
@@ -29,11 +40,14 @@ impl ResolvedRun<'_> {
                 goodput_mbps: of_direction.goodput_mbps,
                 rate_bps: transfer.rate_bps,
                 server_rate_bps: self.evidence.server.as_ref().and_then(|server| server.rate_limit_bps),
+                requested,
+                is_remote: setting.server_address.is_some(),
                 interfaces: &interfaces,
                 shapers: &setting.shapers,
-            }))
+            })
         };
-        in_order(self.flows.iter().filter_map(of_flow).flatten().collect())
+        let inputs: Vec<LimitInput<'_>> = self.flows.iter().filter_map(of_flow).collect();
+        (in_order(inputs.iter().flat_map(limits).collect()), inputs.iter().flat_map(unexamined).collect())
     }
 
     pub(super) fn cpu(&self) -> BTreeMap<Side, CpuRecord> {
@@ -50,5 +64,6 @@ fn cpu_record(end: &EndRecord, used: CpuUse) -> CpuRecord {
         seconds_per_gb: (bytes > 0).then(|| seconds * 1e9 / bytes as f64),
         busiest_ran,
         busiest_waited,
+        stolen_percent: used.stolen_percent,
     }
 }

@@ -95,10 +95,11 @@ fn record(
             connection.strays.iter().map(|stray| format!("{}; {}", stray.words(), stray.remedy_words()));
         notes.extend(words);
     }
-    let limits = run.limits(samples, analyses);
+    let (limits, not_examined) = run.limits(samples, analyses);
     RunRecord {
         limited_by: limits.first().map(|first| first.kind.words().to_owned()),
         limits,
+        not_examined,
         cpu: run.cpu(),
         id: evidence.id.clone(),
         variant: setting.variant.clone(),

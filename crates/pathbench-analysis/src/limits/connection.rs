@@ -1,9 +1,9 @@
 //! The limits of an MPTCP connection at the data level: its subflows share one window and one send buffer (RFC 8684,
 //! sections 3.3.5 and 3.3.6). A subflow that has nothing to send waits for them.
 
+use super::buffer;
 use super::delivery::Arrivals;
 use super::input::{LimitInput, record};
-use super::remedy;
 use super::subflow::{AT_LIMIT, Subflow, is_ample};
 use pathbench_record::document::{LimitKind, LimitRecord};
 use pathbench_record::sample::PathFigures;
@@ -22,6 +22,7 @@ struct Outstanding<'a> {
     window: f64,
     /// Of the slowest path.
     rtt_ms: f64,
+    longest_rtt_ms: f64,
     /// Of all paths together.
     reached_bps: f64,
 }
@@ -38,12 +39,13 @@ impl<'a> Outstanding<'a> {
             unacked: median_of(|figures| figures.connection_unacked_bytes.unwrap_or_default() as f64),
             window: median_of(|figures| f64::from(figures.send_window_bytes.unwrap_or_default())),
             rtt_ms: sent.iter().map(|one| one.median_of(|figures| figures.srtt_ms)).fold(0.0, f64::max),
+            longest_rtt_ms: sent.iter().map(Subflow::longest_rtt_ms).fold(0.0, f64::max),
             reached_bps: busy.iter().map(|one| one.reached_bps()).sum(),
         })
     }
 
     fn product(&self) -> u64 {
-        remedy::product(self.reached_bps, self.rtt_ms)
+        buffer::product(self.reached_bps, self.longest_rtt_ms)
     }
 
     /// Whether so many bytes hold the data of all paths.
@@ -78,22 +80,22 @@ pub(super) fn limit(
 }
 
 fn receive_window(input: &LimitInput<'_>, outstanding: &Outstanding<'_>) -> Option<LimitRecord> {
-    let limits = input.receiver?.tcp_buffers?;
+    let buffer = buffer::receive(input)?;
     let Outstanding { window, rtt_ms, .. } = *outstanding;
     let is_full = outstanding.unacked >= window * 0.9;
-    if !is_full || window < AT_LIMIT * limits.receive[2] as f64 || outstanding.is_ample(window) {
+    if !is_full || window < AT_LIMIT * buffer.largest as f64 || outstanding.is_ample(window) {
         return None;
     }
     let because = format!(
         "{}: all subflows share a receive window of {:.0} kB, at an RTT of {rtt_ms:.0} ms {:.3} Mbit/s; \
-         net.ipv4.tcp_rmem limits the buffer to {:.0} kB",
+         {}",
         outstanding.words(),
         window / 1e3,
         window * 8.0 / rtt_ms.max(0.001) / 1e3,
-        limits.receive[2] as f64 / 1e3
+        buffer.words()
     );
     let found = record(input, LimitKind::ReceiveWindow, outstanding.share, because);
-    Some(LimitRecord { remedy: remedy::receive(limits, outstanding.product()), ..found })
+    Some(LimitRecord { remedy: buffer.remedy(outstanding.product()), ..found })
 }
 
 fn send_buffer(
@@ -101,22 +103,19 @@ fn send_buffer(
     outstanding: &Outstanding<'_>,
     sent: &[Subflow<'_>],
 ) -> Option<LimitRecord> {
-    let limits = input.sender?.tcp_buffers?;
+    let buffer = buffer::send(input)?;
     let unacked = outstanding.unacked;
     // The kernel's count of full send buffers does not decide it for a subflow: the largest buffer must be too small.
-    if !sent.iter().any(Subflow::is_long) || outstanding.is_ample(limits.send[2] as f64) {
+    if !sent.iter().any(Subflow::is_long) || outstanding.is_ample(buffer.largest as f64) {
         return None;
     }
-    if unacked < AT_LIMIT * limits.send[2] as f64 || outstanding.is_ample(unacked) {
+    if unacked < AT_LIMIT * buffer.largest as f64 || outstanding.is_ample(unacked) {
         return None;
     }
-    let because = format!(
-        "{}: all subflows share the send buffer; net.ipv4.tcp_wmem limits it to {:.0} kB for each",
-        outstanding.words(),
-        limits.send[2] as f64 / 1e3
-    );
+    let because =
+        format!("{}: all subflows share the send buffer; for each, {}", outstanding.words(), buffer.words());
     let found = record(input, LimitKind::SendBuffer, outstanding.share, because);
-    Some(LimitRecord { remedy: remedy::send(limits, outstanding.product()), ..found })
+    Some(LimitRecord { remedy: buffer.remedy(outstanding.product()), ..found })
 }
 
 /// Time in which a subflow had nothing to send and the receiver kept a large part of the outstanding data out of order.

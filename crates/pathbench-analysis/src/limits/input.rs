@@ -1,5 +1,6 @@
 //! The records and samples of one direction of a run, of which the limits are found.
 
+use super::buffer::RequestedBuffers;
 use crate::binning::{ByteCurve, Window};
 use pathbench_record::direction::Direction;
 use pathbench_record::document::{LimitKind, LimitRecord};
@@ -37,6 +38,9 @@ pub struct LimitInput<'a> {
     pub rate_bps: Option<u64>,
     /// The server's limit for each client and direction.
     pub server_rate_bps: Option<u64>,
+    pub requested: RequestedBuffers,
+    /// Whether the server is another machine than the client.
+    pub is_remote: bool,
     /// Name of a path → its interface at the client, for its shapers.
     pub interfaces: &'a BTreeMap<String, String>,
     pub shapers: &'a [PathShaper],

@@ -3,22 +3,25 @@
 //! Pure. A limit that the records do not decide is left out.
 
 mod application;
+mod buffer;
 mod connection;
 mod delivery;
+mod flow_control;
 mod input;
 mod order;
 mod processor;
 mod qdisc;
-mod remedy;
 mod shared;
 mod subflow;
+mod unexamined;
 
+pub use buffer::RequestedBuffers;
 pub use input::{LimitInput, PathShaper};
 pub use order::{NAMED_SHARE, in_order};
 pub use shared::name_shared_bottlenecks;
 
 use input::receiving_side;
-use pathbench_record::document::LimitRecord;
+use pathbench_record::document::{LimitRecord, UnexaminedLimit};
 use pathbench_record::transport::Transport;
 use subflow::{Subflow, subflows};
 
@@ -40,7 +43,15 @@ pub fn limits(input: &LimitInput<'_>) -> Vec<LimitRecord> {
         found.push(connection::limit(input, &busy, &sent, &received));
     } else if input.transport == Transport::Tcp {
         found.extend(subflow::limits(input, &busy).into_iter().map(Some));
+    } else if input.transport.is_quic() && !found.iter().flatten().any(|one| one.kind.is_cpu()) {
+        // A receiver without CPU time does not read, and its windows stay full.
+        found.extend(flow_control::limits(input, &busy).map(Some));
     }
     found.extend(subflow::congestion_windows(input, &busy).map(Some));
     in_order(found.into_iter().flatten().collect())
+}
+
+/// The limits in one direction that the records do not decide.
+pub fn unexamined(input: &LimitInput<'_>) -> Vec<UnexaminedLimit> {
+    unexamined::limits(input, &subflows(input, input.sending_side))
 }

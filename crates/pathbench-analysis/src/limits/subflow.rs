@@ -1,7 +1,7 @@
 //! The subflows of one end over the measured time, and the limits of a TCP connection.
 
+use super::buffer;
 use super::input::{LimitInput, record};
-use super::remedy;
 use pathbench_record::document::{LimitKind, LimitRecord};
 use pathbench_record::sample::{PathFigures, PathState, Sample, Side};
 use pathbench_record::statistics::{median, quantile};
@@ -70,7 +70,7 @@ impl<'a> Subflow<'a> {
     }
 
     /// Fraction of the time by which a counter of microseconds grew.
-    fn grown(&self, counter: fn(&PathFigures) -> Option<u64>) -> Option<f64> {
+    pub(super) fn grown(&self, counter: fn(&PathFigures) -> Option<u64>) -> Option<f64> {
         let of = |sample: Option<&&Sample>| counter(&sample?.figures);
         let grown = of(self.samples.last())?.checked_sub(of(self.samples.first())?)?;
         Some((grown as f64 / 1e3 / self.length_ms).min(1.0))
@@ -120,6 +120,12 @@ impl<'a> Subflow<'a> {
         self.median_of(|figures| figures.min_rtt_ms.unwrap_or(figures.srtt_ms))
     }
 
+    /// The round trip with the fullest queue, without the few longest.
+    pub(super) fn longest_rtt_ms(&self) -> f64 {
+        let values: Vec<f64> = self.samples.iter().map(|sample| sample.figures.srtt_ms).collect();
+        quantile(&values, 0.9).unwrap_or_default()
+    }
+
     /// Whether the path is long enough for a send buffer to be its limit.
     pub(super) fn is_long(&self) -> bool {
         self.least_rtt_ms() >= LEAST_RTT_MS
@@ -164,49 +170,49 @@ pub(super) fn limits(input: &LimitInput<'_>, busy: &[&Subflow<'_>]) -> Vec<Limit
 
 fn receive_window(input: &LimitInput<'_>, one: &Subflow<'_>) -> Option<LimitRecord> {
     let window = one.median_of(|figures| f64::from(figures.send_window_bytes.unwrap_or_default()));
-    let limits = input.receiver?.tcp_buffers?;
+    let buffer = buffer::receive(input)?;
     // A smaller window is that of a receiver that does not read, or of a young connection.
     let rtt_ms = one.median_of(|figures| figures.srtt_ms);
-    if window < AT_LIMIT * limits.receive[2] as f64 || one.is_ample(window) {
+    if window < AT_LIMIT * buffer.largest as f64 || one.is_ample(window) {
         return None;
     }
     let share = one.by_window();
     let because = format!(
         "the receive window of {:.0} kB was full {:.0} % of the time: at an RTT of {rtt_ms:.0} ms it is {:.3} Mbit/s; \
-         net.ipv4.tcp_rmem limits the buffer to {:.0} kB",
+         {}",
         window / 1e3,
         share * 100.0,
         window * 8.0 / rtt_ms.max(0.001) / 1e3,
-        limits.receive[2] as f64 / 1e3
+        buffer.words()
     );
     let found = record(input, LimitKind::ReceiveWindow, share, because);
-    let remedy = remedy::receive(limits, remedy::product(one.reached_bps(), rtt_ms));
+    let remedy = buffer.remedy(buffer::product(one.reached_bps(), one.longest_rtt_ms()));
     Some(LimitRecord { path: Some(one.path.to_owned()), remedy, ..found })
 }
 
 fn send_buffer(input: &LimitInput<'_>, one: &Subflow<'_>) -> Option<LimitRecord> {
     let held = one.median_of(|figures| (figures.in_flight_bytes + figures.not_sent_bytes) as f64);
-    let limits = input.sender?.tcp_buffers?;
-    let is_at_limit = held >= AT_LIMIT * limits.send[2] as f64;
+    let buffer = buffer::send(input)?;
+    let is_at_limit = held >= AT_LIMIT * buffer.largest as f64;
     if input.rate_bps.is_some() || !is_at_limit || one.is_ample(held) {
         return None;
     }
     // The kernel counts it, or the largest buffer cannot hold the data of the path: else the figures do not decide it.
     let counted = one.grown(|figures| figures.send_buffer_limited_us).unwrap_or_default();
-    if !one.is_long() || (counted < COUNTED && one.is_ample(limits.send[2] as f64)) {
+    if !one.is_long() || (counted < COUNTED && one.is_ample(buffer.largest as f64)) {
         return None;
     }
     let rtt_ms = one.median_of(|figures| figures.srtt_ms);
     let share = one.starved();
     let because = format!(
         "the send buffer was full of unacknowledged data {:.0} % of the time, {:.0} kB at an RTT of {rtt_ms:.0} ms; \
-         net.ipv4.tcp_wmem limits the buffer to {:.0} kB",
+         {}",
         share * 100.0,
         held / 1e3,
-        limits.send[2] as f64 / 1e3
+        buffer.words()
     );
     let found = record(input, LimitKind::SendBuffer, share, because);
-    let remedy = remedy::send(limits, remedy::product(one.reached_bps(), rtt_ms));
+    let remedy = buffer.remedy(buffer::product(one.reached_bps(), one.longest_rtt_ms()));
     Some(LimitRecord { path: Some(one.path.to_owned()), remedy, ..found })
 }
 

@@ -3,13 +3,14 @@
 use crate::clock::record;
 use pathbench_analysis::binning::Window;
 use pathbench_analysis::comparison::summarise_runs;
-use pathbench_analysis::limits::{LimitInput, PathShaper, limits};
+use pathbench_analysis::limits::{LimitInput, PathShaper, RequestedBuffers, limits, unexamined};
+use pathbench_record::connection::{InForce, Negotiation};
 use pathbench_record::delivery::DeliverySeries;
 use pathbench_record::direction::Direction;
 use pathbench_record::document::{
     DirectionRecord, LimitKind, LimitRecord, MultipathRecord, PathRecord, ResultDocument, RunRecord,
 };
-use pathbench_record::end::EndRecord;
+use pathbench_record::end::{EndRecord, StreamRecord};
 use pathbench_record::resource::{BufferLimits, CpuUse, ThreadUse};
 use pathbench_record::sample::{PathFigures, PathState, Sample, Side};
 use pathbench_record::time::Timestamp;
@@ -36,6 +37,7 @@ struct Run {
     client: EndRecord,
     server: EndRecord,
     rate_bps: Option<u64>,
+    requested: RequestedBuffers,
     shapers: Vec<PathShaper>,
     direction: Direction,
 }
@@ -52,6 +54,7 @@ impl Run {
             client: end(Side::Client),
             server: end(Side::Server),
             rate_bps: None,
+            requested: RequestedBuffers::default(),
             shapers: Vec::new(),
             direction: Direction::Download,
         }
@@ -120,12 +123,21 @@ impl Run {
     }
 
     fn limits(&self) -> Vec<LimitRecord> {
+        self.with_input(limits)
+    }
+
+    /// Kind and end of the limits that are not examined.
+    fn not_examined(&self) -> Vec<(LimitKind, Option<Side>)> {
+        self.with_input(unexamined).iter().map(|one| (one.kind, one.side)).collect()
+    }
+
+    fn with_input<T>(&self, find: impl Fn(&LimitInput<'_>) -> T) -> T {
         let interfaces = BTreeMap::from([("eth".to_owned(), "eth0".to_owned())]);
         let (sender, receiver, sending_side) = match self.direction {
             Direction::Download => (&self.server, &self.client, Side::Server),
             Direction::Upload => (&self.client, &self.server, Side::Client),
         };
-        limits(&LimitInput {
+        find(&LimitInput {
             transport: self.transport,
             direction: self.direction,
             sending_side,
@@ -137,6 +149,8 @@ impl Run {
             goodput_mbps: Some(8.0),
             rate_bps: self.rate_bps,
             server_rate_bps: None,
+            requested: self.requested,
+            is_remote: true,
             interfaces: &interfaces,
             shapers: &self.shapers,
         })
@@ -159,6 +173,31 @@ impl Run {
 
 fn nothing(_: u64, _: &mut PathFigures) {}
 
+fn stream(receive_buffer_bytes: u64) -> StreamRecord {
+    let address = SocketAddr::from(([10, 0, 1, 1], 4_711));
+    StreamRecord {
+        stream: 0,
+        local: address,
+        peer: address,
+        in_force: InForce {
+            protocol: "tcp".to_owned(),
+            congestion: "cubic".to_owned(),
+            send_buffer_bytes: 0,
+            receive_buffer_bytes,
+            no_delay: false,
+            encryption: None,
+        },
+        multipath: Negotiation::NotAsked,
+        mptcp: None,
+        paths: Vec::new(),
+        received_bytes: 0,
+        sent_bytes: 0,
+        completed: true,
+        error: None,
+        hung_ns: None,
+    }
+}
+
 /// A subflow without data to send.
 fn starve(figures: &mut PathFigures) {
     (figures.in_flight_bytes, figures.not_sent_bytes) = (40_000, 0);
@@ -170,7 +209,7 @@ fn small(limit: u64) -> BufferLimits {
 
 fn busiest(ran: u64, waited: u64) -> CpuUse {
     let busiest = ThreadUse { ran_us: ran * 10_000, waited_us: waited * 10_000, measured_us: 1_000_000 };
-    CpuUse { ran_us: busiest.ran_us, busiest }
+    CpuUse { ran_us: busiest.ran_us, busiest, stolen_percent: None }
 }
 
 #[test]
@@ -205,8 +244,8 @@ fn a_full_receive_window_is_named_with_the_limit_that_the_rate_needs() {
         (first.kind, first.side, first.path.as_deref()),
         (LimitKind::ReceiveWindow, Some(Side::Client), Some("wlan"))
     );
-    // Eight times the present limit: the rate under the limit needs less.
-    assert_eq!(first.remedy.as_deref(), Some("sysctl -w net.ipv4.tcp_rmem='4096 65536 2097152'"));
+    // The kernel's default: the rate under the limit needs less.
+    assert_eq!(first.remedy.as_deref(), Some("sysctl -w net.ipv4.tcp_rmem='4096 65536 6291456'"));
     // A window far below the limit of the buffer is that of a receiver that does not read.
     run.client.tcp_buffers = Some(BUFFERS);
     run.assert_nothing_named();
@@ -234,8 +273,8 @@ fn small_receive_buffers_beside_a_long_slow_path_are_the_limit_of_mptcp() {
     run.client.tcp_buffers = Some(small(262_144));
     let first = run.first();
     assert_eq!((first.kind, first.side), (LimitKind::ReceiveWindow, Some(Side::Client)));
-    // 58 Mbit/s at 320 ms are 2.3 MB: twice that, and twice for the overhead, in whole MiB.
-    assert_eq!(first.remedy.as_deref(), Some("sysctl -w net.ipv4.tcp_rmem='4096 65536 9437184'"));
+    // 58 Mbit/s at 320 ms are 2.3 MB: four times that, and twice for the overhead, in whole MiB.
+    assert_eq!(first.remedy.as_deref(), Some("sysctl -w net.ipv4.tcp_rmem='4096 65536 18874368'"));
 }
 
 #[test]
@@ -317,6 +356,85 @@ fn a_thread_that_ran_or_was_ready_all_the_time_is_the_limit() {
     let first = run.first();
     assert_eq!((first.kind, first.side), (LimitKind::ReceiverCpu, Some(Side::Client)));
     assert_eq!(first.remedy, None);
+}
+
+#[test]
+fn a_remedy_names_the_size_that_the_run_requests_instead_of_the_kernels_limit() {
+    let full = |_: u64, figures: &mut PathFigures| {
+        figures.send_window_bytes = Some(60_000);
+        figures.in_flight_bytes = 58_000;
+        figures.srtt_ms = 100.0;
+    };
+    let mut run = Run::new(Transport::Tcp).path("eth", 5, full);
+    run.requested.receive = Some(65_536);
+    run.client.streams = vec![stream(131_072)];
+    let first = run.first();
+    assert_eq!(first.kind, LimitKind::ReceiveWindow);
+    assert!(
+        first.because.ends_with("`receive_buffer` of the pattern sets the buffer to 131 kB"),
+        "{first:?}"
+    );
+    let remedy = first.remedy.unwrap();
+    assert_eq!(remedy, "set `receive_buffer` of the pattern to \"3MiB\", or leave it out");
+    // Of a larger size the kernel granted net.core.rmem_max only.
+    run.requested.receive = Some(1 << 20);
+    let remedy = run.first().remedy.unwrap();
+    assert!(remedy.starts_with("leave out `receive_buffer` of the pattern"), "{remedy}");
+    // Without the request, the window is far below the kernel's limit.
+    run.requested.receive = None;
+    run.assert_nothing_named();
+}
+
+#[test]
+fn flow_control_that_the_sender_counts_is_the_receive_window_of_quic() {
+    for transport in [Transport::Quic, Transport::Mpquic] {
+        let waits = |percent: u64| {
+            move |t_ms: u64, figures: &mut PathFigures| {
+                (figures.in_flight_bytes, figures.not_sent_bytes) = (100_000, 0);
+                figures.receive_window_limited_us = Some(t_ms * 10 * percent);
+                figures.send_buffer_limited_us = Some(0);
+            }
+        };
+        let mut run = Run::new(transport).path("eth", 30, waits(80)).delivers(|_| 37_500);
+        (run.client.cpu, run.server.cpu) = (Some(busiest(20, 0)), Some(busiest(20, 0)));
+        let first = run.first();
+        assert_eq!((first.kind, first.side), (LimitKind::ReceiveWindow, Some(Side::Client)), "{transport}");
+        assert_eq!(first.remedy, None, "the windows are those of the program");
+        assert_eq!(run.not_examined(), [(LimitKind::Qdisc, Some(Side::Server))]);
+        // A receiver without CPU time does not read.
+        run.client.cpu = Some(busiest(95, 0));
+        assert_eq!(run.first().kind, LimitKind::ReceiverCpu);
+        Run::new(transport).path("eth", 30, waits(10)).delivers(|_| 37_500).assert_nothing_named();
+        // A record without the time decides nothing.
+        let run = Run::new(transport).path("eth", 30, nothing).delivers(|_| 37_500);
+        assert!(run.not_examined().contains(&(LimitKind::ReceiveWindow, Some(Side::Client))));
+    }
+}
+
+#[test]
+fn time_that_the_hypervisor_took_is_no_cpu_limit() {
+    let mut run = Run::new(Transport::Quic).path("eth", 8, nothing);
+    run.server.cpu = Some(CpuUse { stolen_percent: Some(2), ..busiest(97, 0) });
+    assert_eq!(run.first().kind, LimitKind::SenderCpu);
+    assert!(!run.not_examined().contains(&(LimitKind::SenderCpu, Some(Side::Server))));
+    run.server.cpu = Some(CpuUse { stolen_percent: Some(35), ..busiest(97, 0) });
+    run.assert_nothing_named();
+    assert!(run.not_examined().contains(&(LimitKind::SenderCpu, Some(Side::Server))));
+}
+
+#[test]
+fn limits_without_figures_are_not_examined() {
+    let mut run = Run::new(Transport::Tcp).path("eth", 8, nothing);
+    (run.client.cpu, run.server.cpu) = (Some(busiest(20, 0)), Some(busiest(20, 0)));
+    run.client.tcp_buffers = None;
+    let client = Some(Side::Client);
+    let server = Some(Side::Server);
+    assert_eq!(run.not_examined(), [(LimitKind::ReceiveWindow, client), (LimitKind::Qdisc, server)]);
+    // A transfer shorter than five samples.
+    run.samples.truncate(8);
+    let buffers = [(LimitKind::ReceiveWindow, client), (LimitKind::SendBuffer, server)];
+    assert!(buffers.iter().all(|one| run.not_examined().contains(one)), "{:?}", run.not_examined());
+    run.assert_nothing_named();
 }
 
 #[test]

@@ -58,7 +58,11 @@ const FIELDS: &[(FieldKind, &str)] = &[
     (FieldKind::Text, "limited_by"),
     (FieldKind::Text, "limits.N.{direction,kind,side,path,because,remedy}"),
     (FieldKind::Number, "limits.N.share"),
-    (FieldKind::Number, "cpu.{client,server}.{seconds,seconds_per_gb,busiest_ran,busiest_waited}"),
+    (FieldKind::Text, "not_examined.N.{direction,kind,side,because}"),
+    (
+        FieldKind::Number,
+        "cpu.{client,server}.{seconds,seconds_per_gb,busiest_ran,busiest_waited,stolen_percent}",
+    ),
     (FieldKind::Number, "datagrams.{upload,download}.{sent,lost,loss,duplicates,reordered,reordered_share}"),
     (
         FieldKind::Number,
@@ -106,7 +110,7 @@ pub(super) const PATTERNS: [&str; 8] = [
 ];
 
 /// Prefixes of fields that only some patterns have, and these patterns.
-const OF_PATTERNS: [(&str, &[&str]); 17] = [
+const OF_PATTERNS: [(&str, &[&str]); 18] = [
     ("ping", &["ping"]),
     ("fct_ms", &["bulk"]),
     ("delay_ms", &["interactive"]),
@@ -122,6 +126,7 @@ const OF_PATTERNS: [(&str, &[&str]); 17] = [
     ("phases", &TRANSFERS),
     ("limited_by", &TRANSFERS),
     ("limits", &TRANSFERS),
+    ("not_examined", &TRANSFERS),
     ("responsiveness", &["responsiveness"]),
     ("datagrams", &["datagrams"]),
 ];

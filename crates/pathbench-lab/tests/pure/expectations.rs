@@ -7,7 +7,7 @@ use pathbench_record::datagram::{DatagramFigures, DatagramRecord, FrameFigures};
 use pathbench_record::direction::Direction;
 use pathbench_record::document::{
     CpuRecord, DelayRecord, DirectionRecord, EmulationRecord, HandoverReason, HandoverRecord, Impact,
-    LimitKind, LimitRecord, OneWayDelay, Phase, PingRecord, ResponsivenessRecord, RunLink,
+    LimitKind, LimitRecord, OneWayDelay, Phase, PingRecord, ResponsivenessRecord, RunLink, UnexaminedLimit,
 };
 use pathbench_record::document::{
     Expectation, LinkMeasurement, MultipathRecord, Parameters, PathRecord, ResultDocument, RunRecord, Variant,
@@ -189,8 +189,19 @@ fn run(label: &str, direction: &str, repetition: u32) -> RunRecord {
         parameters: Parameters::default(),
         limited_by: Some(LimitKind::ReceiveWindow.words().to_owned()),
         limits: vec![limit()],
+        not_examined: vec![UnexaminedLimit {
+            direction: Direction::Download,
+            kind: LimitKind::Qdisc,
+            side: Some(Side::Server),
+            because: "a reason".to_owned(),
+        }],
         cpu: [Side::Client, Side::Server]
-            .map(|side| (side, CpuRecord { seconds_per_gb: Some(1.0), ..CpuRecord::default() }))
+            .map(|side| {
+                (
+                    side,
+                    CpuRecord { seconds_per_gb: Some(1.0), stolen_percent: Some(1), ..CpuRecord::default() },
+                )
+            })
             .into(),
         datagrams: Direction::BOTH.map(|direction| (direction, datagrams())).into(),
         counters: BTreeMap::from([

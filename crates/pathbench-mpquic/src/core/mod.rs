@@ -2,6 +2,7 @@
 
 mod datagram_queues;
 mod datagrams;
+mod send_waits;
 mod state;
 mod streams;
 mod turn;

@@ -1,6 +1,7 @@
 //! One connection: the library's state machine, its paths and its streams. No threads, locks, sockets or clock.
 
 use super::datagram_queues::DatagramQueues;
+use super::send_waits::SendWaits;
 use crate::configuration::{CONNECTION_WINDOW_BYTES, ConnectionSettings, Instruments};
 use crate::driver::{InterfaceChange, Start, Wakeup};
 use crate::library::scheduler::Board;
@@ -33,6 +34,8 @@ pub(super) struct StreamState {
     /// How receiving ended, since the library reports it only once.
     pub(super) received_all: Option<StreamEnd>,
     pub(super) copied: CopiedBytes,
+    /// Bytes that the library took since the stream began.
+    pub(super) written: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,6 +95,7 @@ pub struct Core {
     pub(super) has_test: bool,
     pub(super) meter: StreamMeter,
     pub(super) datagrams: DatagramQueues,
+    pub(super) waits: SendWaits,
 }
 
 impl Core {
@@ -134,6 +138,7 @@ impl Core {
             has_test: false,
             meter,
             datagrams: DatagramQueues::default(),
+            waits: SendWaits::default(),
         }
     }
 
@@ -241,7 +246,13 @@ impl Core {
 
     /// The sums of the earlier closed paths, then the last closed paths and the present ones.
     pub fn path_figures(&mut self, now: Timestamp) -> Vec<PathFigures> {
-        self.paths.figures(&mut self.inner, &self.board, (now, self.epoch.instant(now)))
+        let mut figures = self.paths.figures(&mut self.inner, &self.board, (now, self.epoch.instant(now)));
+        let [receive_window_us, send_buffer_us] = self.waits.micros(self.epoch.instant(now));
+        for path in figures.iter_mut().filter(|path| path.closed_paths.is_none()) {
+            path.receive_window_limited_us = Some(receive_window_us);
+            path.send_buffer_limited_us = Some(send_buffer_us);
+        }
+        figures
     }
 
     /// Whether multipath was negotiated.

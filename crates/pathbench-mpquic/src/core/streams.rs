@@ -1,10 +1,15 @@
 //! The streams of a connection: reading, writing, ending, and waiting.
 
+use super::send_waits::SendWait;
 use super::state::{ABORTED, Core, DONE, StreamEnd, StreamState};
 use crate::driver::Wakeup;
 use crate::library::send_buffer::{COPIED_BYTES, FIRST_HELD_BYTES, MOST_HELD_BYTES, PIECE_BYTES};
 use bytes::Bytes;
 use noq_proto::{Dir, FinishError, ReadError, ReadableError, StreamId, WriteError};
+use std::time::Instant;
+
+/// Part of a fixed send buffer from which it counts as full, in percent: the library takes pieces of several packets.
+const FULL_PERCENT: u64 = 90;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Read {
@@ -124,6 +129,9 @@ impl Core {
                 Ok(count) => {
                     copied.note_written(count);
                     taken += count;
+                    if let Some(stream) = self.streams.get_mut(&id) {
+                        stream.written += count as u64;
+                    }
                 }
                 Err(WriteError::Blocked) => break,
                 Err(WriteError::Stopped(_) | WriteError::ClosedStream) => return Err(StreamEnd::Reset),
@@ -150,6 +158,27 @@ impl Core {
                 self.wake_writers(id);
             }
         }
+    }
+
+    /// Counts the time until the next turn as a wait of the present kind, if any.
+    pub(super) fn note_send_waits(&mut self, now: Instant) {
+        let wait = self.present_wait();
+        self.waits.note(wait, now);
+    }
+
+    fn present_wait(&self) -> Option<SendWait> {
+        if !self.established || self.held_back || self.ended.is_some() {
+            return None;
+        }
+        let mut waiting = self.streams.iter().filter(|(_, stream)| stream.writer_waits).peekable();
+        waiting.peek()?;
+        let has_sent_all = waiting.all(|(id, stream)| self.meter.sent_end((*id).into()) >= stream.written);
+        if !has_sent_all || !self.board.has_free_window() {
+            return None;
+        }
+        let is_full = |bytes: u64| self.held_bytes() >= bytes.saturating_mul(FULL_PERCENT) / 100;
+        let is_buffer = self.send_window.fixed_bytes().is_some_and(is_full);
+        Some(if is_buffer { SendWait::SendBuffer } else { SendWait::ReceiveWindow })
     }
 
     /// Ends sending on a stream with a FIN.

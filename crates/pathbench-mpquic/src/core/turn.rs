@@ -35,6 +35,7 @@ impl Core {
         self.note_departures(self.epoch.instant(now));
         self.log_scheduler_events(driver, turn);
         self.end_holding_back();
+        self.note_send_waits(self.epoch.instant(now));
         if self.has_test && self.inner.is_closed() && !self.drained {
             // The library would keep its memory for three PTOs, which the peer can prolong. A packet that arrives after
             // this gets a stateless reset (RFC 9000 section 10.3).

@@ -109,6 +109,11 @@ impl SendWindow {
         self.bytes
     }
 
+    /// The window that the user requested.
+    pub(crate) fn fixed_bytes(&self) -> Option<u64> {
+        self.fixed.then_some(self.bytes)
+    }
+
     /// Follows the sum of all paths' congestion windows; the new bound when it has changed by an eighth or more.
     pub(crate) fn follow(&mut self, cwnd_bytes: u64) -> Option<u64> {
         let wanted = cwnd_bytes.saturating_mul(2).clamp(LEAST_BYTES, MOST_BYTES);

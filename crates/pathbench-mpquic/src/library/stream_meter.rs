@@ -60,6 +60,11 @@ impl StreamMeter {
         self.reading().paths.get(&path).copied().unwrap_or_default()
     }
 
+    /// The end of the data that was sent on a stream: the library sends data for the first time in order.
+    pub(crate) fn sent_end(&self, stream: u64) -> u64 {
+        self.reading().streams.ends.get(&stream).map_or(0, |(end, _)| *end)
+    }
+
     /// The acknowledgement delay of packet `largest` of `path`, when the packet that was decrypted last acknowledges it.
     pub(crate) fn ack_delay(&self, path: PathId, largest: u64) -> Option<Duration> {
         let reading = self.reading();

@@ -421,6 +421,9 @@ impl Host {
                 End::Library(connection, _) => connection.send_stream(id).write(part).unwrap_or(0),
             };
             if count == 0 {
+                if let End::Core(core) = self.end.as_mut().unwrap() {
+                    core.await_writable(id);
+                }
                 break;
             }
             written += count;

@@ -1,6 +1,7 @@
 //! The choice of the path by each scheduler.
 
 use super::*;
+use noq_proto::VarInt;
 use pathbench_record::document::HandoverReason;
 use pathbench_record::units::QueueLimit;
 
@@ -48,6 +49,35 @@ fn the_send_window_grows_with_the_congestion_window() {
         let bytes = if download { world.download_for(ms(1000)) } else { world.upload_for(ms(1000)) };
         let used = utilisation(bytes[0], ms(1000), link.rate_bps().unwrap());
         assert!(used > 0.9, "download {download}: the link was used by {used:.2}");
+    }
+}
+
+/// Microseconds in which the server waited for the client's flow control, and for its send buffer.
+fn waits(world: &mut World) -> [u64; 2] {
+    let now = world.now;
+    let figures = world.server.core().path_figures(now);
+    [figures[0].receive_window_limited_us, figures[0].send_buffer_limited_us].map(Option::unwrap)
+}
+
+#[test]
+fn waits_for_the_peers_flow_control_are_counted_and_those_for_the_link_are_not() {
+    let long = LinkModel { queue: QueueLimit::Bytes(8 << 20), ..link(100, 50) };
+    let open = Setup::new(std::slice::from_ref(&long), Scheduler::LowestRtt);
+    // Windows of 64 KiB on each of four streams are a fifth of the bandwidth-delay product.
+    let mut closed = Setup::new(std::slice::from_ref(&long), Scheduler::LowestRtt);
+    closed.adjust[0] = |transport| {
+        transport.stream_receive_window(VarInt::from_u32(64 << 10));
+    };
+    for (setup, is_limited) in [(open, false), (closed, true)] {
+        let mut world = World::established(&setup);
+        world.start_download();
+        world.run_for(ms(2000));
+        let before = waits(&mut world);
+        world.run_for(ms(1000));
+        let [window, buffer] = waits(&mut world);
+        let share = (window - before[0]) as f64 / 1e6;
+        assert!(if is_limited { share > 0.6 } else { share < 0.05 }, "{share} of the time");
+        assert_eq!(buffer, 0);
     }
 }
 

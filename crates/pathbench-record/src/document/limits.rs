@@ -27,6 +27,20 @@ pub struct LimitRecord {
     pub remedy: Option<String>,
 }
 
+/// A limit that the records of a run do not decide ([definition](metrics.md#limits)).
+#[serde_with::skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct UnexaminedLimit {
+    /// Direction of the data.
+    pub direction: Direction,
+    /// The limit.
+    pub kind: LimitKind,
+    /// The end that would have it; absent for a limit of the network.
+    pub side: Option<Side>,
+    /// The missing figure, in words.
+    pub because: String,
+}
+
 #[derive(
     Debug,
     Clone,
@@ -69,6 +83,11 @@ impl LimitKind {
         self.into()
     }
 
+    /// Whether it is CPU time of either end.
+    pub const fn is_cpu(self) -> bool {
+        matches!(self, Self::SenderCpu | Self::ReceiverCpu)
+    }
+
     /// The words for the limit in sentences, and the values of `limited_by`.
     pub const fn words(self) -> &'static str {
         match self {
@@ -97,4 +116,6 @@ pub struct CpuRecord {
     pub busiest_ran: f64,
     /// The busiest thread: fraction of its time in which it was ready and other threads had the CPUs, 0 to 1.
     pub busiest_waited: f64,
+    /// Percentage of the machine's CPU time that the hypervisor gave to other machines (`steal` of `/proc/stat`).
+    pub stolen_percent: Option<u32>,
 }

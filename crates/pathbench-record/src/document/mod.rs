@@ -23,7 +23,7 @@ pub use findings::{
     PathDiagnosis, PingRecord, ProbeLine, ProbeRecord,
 };
 pub use headline::{Failover, Gain, Headline};
-pub use limits::{CpuRecord, LimitKind, LimitRecord};
+pub use limits::{CpuRecord, LimitKind, LimitRecord, UnexaminedLimit};
 pub use link::{
     DirectionFigures, EmulatedDirection, EmulationRecord, LatenessRecord, LinkFigures, LinkMeasurement,
     LinkRecord, LinkSample, OneWayDelay, PacketSizes, RouterRecord, RunLink, Variant,
@@ -330,6 +330,9 @@ pub struct RunRecord {
     /// The limits of the rate: the one that explains it first, then by share; none for patterns of messages.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<LimitRecord>,
+    /// The limits that the records do not decide; none for patterns of messages.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_examined: Vec<UnexaminedLimit>,
     /// CPU time of the test: `client` or `server` → its threads; an end that does not report it is absent.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub cpu: BTreeMap<Side, CpuRecord>,

@@ -12,7 +12,8 @@ use pathbench_record::document::{
     JoinedShard, LimitKind, LimitRecord, LinkFigures, LinkMeasurement, LinkRecord, MachineLoad,
     MultipathRecord, OpeningOutcome, OpeningRecord, Parameters, PathRecord, Phase, PhaseResponse, PingRecord,
     Reachability, ResponseDelay, ResponsivenessRecord, ResultDocument, ResultSummary, RunLink, RunRecord,
-    SCHEMA, ScenarioRecord, ServerRecord, Shard, StopReason, StudyRecord, UnreachableBecause, Verdict,
+    SCHEMA, ScenarioRecord, ServerRecord, Shard, StopReason, StudyRecord, UnexaminedLimit,
+    UnreachableBecause, Verdict,
 };
 use pathbench_record::network::AddressFamily;
 use pathbench_record::response::{LoadPhase, ProbeAbsence, ProbeKind};
@@ -273,9 +274,21 @@ fn run() -> RunRecord {
             because: "its signs in words".to_owned(),
             remedy: Some("sysctl -w net.ipv4.tcp_rmem='4096 131072 8388608'".to_owned()),
         }],
+        not_examined: vec![UnexaminedLimit {
+            direction: Direction::Upload,
+            kind: LimitKind::ReceiverCpu,
+            side: Some(Side::Server),
+            because: "the missing figure in words".to_owned(),
+        }],
         cpu: [(
             Side::Client,
-            CpuRecord { seconds: 0.75, seconds_per_gb: Some(0.5), busiest_ran: 0.25, busiest_waited: 0.125 },
+            CpuRecord {
+                seconds: 0.75,
+                seconds_per_gb: Some(0.5),
+                busiest_ran: 0.25,
+                busiest_waited: 0.125,
+                stolen_percent: Some(2),
+            },
         )]
         .into(),
     }

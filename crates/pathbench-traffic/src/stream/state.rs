@@ -13,7 +13,7 @@ use pathbench_record::pattern::PatternParameters;
 use pathbench_record::resource::{BufferLimits, CpuUse, ThreadUse};
 use pathbench_record::sample::Side;
 use pathbench_record::time::{Clock, Timestamp};
-use pathbench_transport::resource::{ThreadMeter, buffer_limits};
+use pathbench_transport::resource::{StealMeter, ThreadMeter, buffer_limits};
 use pathbench_transport::{Connection, ConnectionSnapshot, ReceiveError, Sampler, contain_panic, lock};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -43,6 +43,8 @@ pub(crate) struct TestStream {
     pub(super) failure: Mutex<Option<(String, Duration)>>,
     /// The threads that have ended their part of the data phase.
     threads: Mutex<Vec<ThreadUse>>,
+    /// Of the machine, in the data phase of the first stream.
+    stolen_percent: Mutex<Option<u32>>,
     tcp_buffers: Option<BufferLimits>,
 }
 
@@ -91,6 +93,7 @@ impl TestStream {
             confirmed: Mutex::new(None),
             failure: Mutex::new(None),
             threads: Mutex::default(),
+            stolen_percent: Mutex::default(),
             tcp_buffers,
         })
     }
@@ -150,8 +153,12 @@ impl TestStream {
     /// Runs the data phase in the calling thread, and records the CPU time of this thread, and over QUIC of the
     /// connection's thread: once for all streams of the connection.
     pub(super) fn measure_cpu<T>(&self, clock: &dyn Clock, phase: impl FnOnce() -> T) -> T {
-        let driver = if self.index == 0 { self.connection.measure_driver(clock.now()) } else { None };
+        if self.index > 0 {
+            return self.measure_thread(clock, phase);
+        }
+        let (driver, steal) = (self.connection.measure_driver(clock.now()), StealMeter::start(clock.now()));
         let result = self.measure_thread(clock, phase);
+        *lock(&self.stolen_percent) = steal.stop(clock.now());
         lock(&self.threads).extend(driver.and_then(|meter| meter.stop(clock.now())));
         result
     }
@@ -324,7 +331,8 @@ impl TestStream {
             streams: vec![stream],
             samples,
             completed,
-            cpu: CpuUse::from_threads(&lock(&self.threads)),
+            cpu: CpuUse::from_threads(&lock(&self.threads))
+                .map(|used| CpuUse { stolen_percent: *lock(&self.stolen_percent), ..used }),
             tcp_buffers: self.tcp_buffers,
             errors: failure.map(|(error, _)| format!("stream {}: {error}", self.index)).into_iter().collect(),
             ..plan.record(now)

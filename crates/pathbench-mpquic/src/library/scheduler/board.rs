@@ -115,6 +115,13 @@ impl Board {
         state.slots.iter().filter(|slot| slot.is_open()).map(|slot| slot.seen.cwnd_bytes).sum()
     }
 
+    /// Whether the congestion window of an open path holds more packets than are in flight.
+    pub(crate) fn has_free_window(&self) -> bool {
+        let state = self.state();
+        let mut open = state.slots.iter().filter(|slot| slot.is_open());
+        open.any(|slot| slot.seen.in_flight_bytes.saturating_mul(5) < slot.seen.cwnd_bytes.saturating_mul(4))
+    }
+
     /// Why the `backup` scheduler uses the backup paths at present; `None` while it does not.
     pub(crate) fn trouble(&self) -> Option<Trouble> {
         self.state().trouble

@@ -1,18 +1,33 @@
-//! What limited a run is named first, with a remedy that works; nothing is named where the links limit.
+//! What limited a run is named first, with a remedy that works; nothing is named where the links limit. The shipped
+//! scenarios `limits-*` expect it.
 
-use crate::support::Workplace;
 use crate::support::measured::Measured;
-use pathbench_record::document::{LimitRecord, RunRecord};
+use crate::support::standing::{Lab, SERVER, Server};
+use crate::support::{Workplace, binary, finish};
+use pathbench_record::document::{LimitKind, LimitRecord, RunRecord};
+use pathbench_record::sample::Side;
 
 /// A download over two paths; `paths` are their parameters.
-fn scenario([eth, wlan]: [&str; 2], hosts: &str, run: &str) -> String {
+fn scenario([eth, wlan]: [&str; 2], run: &str) -> String {
     format!(
-        "[[path]]\nname = \"eth\"\n{eth}\n[[path]]\nname = \"wlan\"\n{wlan}\n{hosts}\n[run]\n\
+        "[[path]]\nname = \"eth\"\n{eth}\n[[path]]\nname = \"wlan\"\n{wlan}\n[run]\n\
          pattern = \"throughput\"\nthroughput = {{ direction = \"download\" }}\nseed = 1\n{run}\n"
     )
 }
 
 const PAIR: [&str; 2] = ["rate = \"30mbit\"\ndelay = \"20ms\"", "rate = \"20mbit\"\ndelay = \"40ms\""];
+
+/// The text of a shipped scenario.
+macro_rules! shipped {
+    ($name:literal) => {
+        include_str!(concat!("../../../../../scenarios/limits-", $name, ".toml"))
+    };
+}
+
+/// A shipped scenario without its expectations.
+fn run_only(text: &str) -> &str {
+    text.split("[expect]").next().unwrap()
+}
 
 fn measure(name: &str, text: &str) -> Measured {
     Workplace::new().lab_run(name, text, &["--retry-invalid", "2"]).expect(0)
@@ -39,79 +54,98 @@ fn setting(limit: &LimitRecord) -> (String, String) {
     (key.to_owned(), value.trim_matches('\'').to_owned())
 }
 
-/// The buffers of one host are the limit; with the setting of the remedy they are less of one, and the rate rises. The
-/// first measurement knows neither the full rate nor the RTT with full queues, so that they may remain a limit.
+/// The buffers of one host are the limit; with the setting of the remedy they are none of one, and the rate rises.
 #[track_caller]
-fn assert_remedied(name: &str, words: &str, host: &str, key: &str, small: &str) {
-    let text = |value: &str| {
-        let hosts = format!("[host.{host}.sysctl]\n\"{key}\" = \"{value}\"");
-        scenario(PAIR, &hosts, "transports = [\"tcp\", \"mptcp\"]\nduration = \"4s\"")
-    };
-    let limited = measure(name, &text(small));
-    for label in ["tcp", "mptcp"] {
-        let limit = first(run(&limited, label), words);
-        let (of, value) = setting(limit);
-        assert_eq!(of, key);
-        if label == "mptcp" {
-            let remedied = measure(&format!("{name}-remedied"), &text(&value));
-            let (before, after) = (run(&limited, label), run(&remedied, label));
-            let remaining =
-                after.limits.iter().find(|one| one.kind == limit.kind).map_or(0.0, |one| one.share);
-            assert!(remaining < 0.7 * limit.share, "{limit:#?}, then {:#?}", after.limits);
-            assert!(after.goodput_mbps.unwrap() > 1.5 * before.goodput_mbps.unwrap(), "{words}");
-        }
-    }
+fn assert_remedied(name: &str, text: &str, kind: LimitKind, small: &str) {
+    let limited = measure(name, text);
+    let [_, (key, value)] = ["tcp", "mptcp"].map(|label| setting(first(run(&limited, label), kind.words())));
+    assert!(text.contains(&key), "{key}");
+    let text = run_only(text).replace(small, &value).replace("[\"tcp\", \"mptcp\"]", "[\"mptcp\"]");
+    let remedied = measure(&format!("{name}-remedied"), &text);
+    let (before, after) = (run(&limited, "mptcp"), run(&remedied, "mptcp"));
+    assert!(!after.limits.iter().any(|one| one.kind == kind && one.named), "{:#?}", after.limits);
+    assert!(after.goodput_mbps.unwrap() > 1.5 * before.goodput_mbps.unwrap(), "{name}");
 }
 
 #[test]
 fn small_receive_buffers_are_named_and_the_remedy_enlarges_them() {
-    let key = "net.ipv4.tcp_rmem";
-    assert_remedied("receive", "receive window", "client", key, "4096 65536 131072");
+    let text = shipped!("receive-window");
+    assert_remedied("receive", text, LimitKind::ReceiveWindow, "4096 65536 131072");
 }
 
 #[test]
 fn small_send_buffers_are_named_and_the_remedy_enlarges_them() {
-    let key = "net.ipv4.tcp_wmem";
-    assert_remedied("send", "send buffer", "server", key, "4096 16384 65536");
+    assert_remedied("send", shipped!("send-buffer"), LimitKind::SendBuffer, "4096 16384 65536");
+}
+
+/// A short path and a long one, and hosts whose receive buffers hold the data of the short one only.
+const LONG: &str = "description = \"small buffers beside a long path\"\n\
+     [[path]]\nname = \"eth\"\nrate = \"60mbit\"\ndelay = \"5ms\"\n\
+     [[path]]\nname = \"wlan\"\nrate = \"3mbit\"\ndelay = \"150ms\"\nqueue = \"1s\"\n\
+     [host.client.sysctl]\n\"net.ipv4.tcp_rmem\" = \"4096 65536 262144\"\n\
+     [host.server.sysctl]\n\"net.ipv4.tcp_rmem\" = \"4096 65536 262144\"\n";
+
+/// `pathbench test` at the client of a lab; the summary without its line breaks.
+fn tested(lab: &Lab, server: &Server, name: &str, patterns: &str) -> (Measured, String) {
+    let program = binary();
+    let begin = [program.to_str().unwrap(), "test", SERVER, "--fingerprint", &server.fingerprint];
+    let options = ["--transports", "mptcp", "--repeat", "1", "--duration", "3s", "--no-report"];
+    let traffic = ["--patterns", patterns, "--out", name];
+    let finished = finish(&mut lab.exec("client", &[&begin[..], &options, &traffic].concat()));
+    let measured = Measured::read(&lab.work.path().join(name), finished).expect(0);
+    let summary = measured.finished.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    (measured, summary)
 }
 
 #[test]
-fn a_long_path_beside_small_buffers_costs_mptcp_most_of_its_rate() {
-    let paths = ["rate = \"60mbit\"\ndelay = \"5ms\"", "rate = \"3mbit\"\ndelay = \"150ms\"\nqueue = \"1s\""];
-    let hosts = "[host.client.sysctl]\n\"net.ipv4.tcp_rmem\" = \"4096 65536 262144\"";
-    let run_table = "transports = [\"tcp\", \"mptcp\"]\nduration = \"4s\"\n[expect]\n\"mptcp.limited_by\" = \"receive window\"";
-    let measured = measure("long", &scenario(paths, hosts, run_table));
-    let limit = first(run(&measured, "mptcp"), "receive window");
-    let (_, value) = setting(limit);
-    let largest: u64 = value.rsplit(' ').next().unwrap().parse().unwrap();
-    // The fast path's 60 Mbit/s at the long path's 300 ms.
-    assert!((2 * 2_250_000..64 << 20).contains(&largest), "{value}");
-    let slower = run(&measured, "mptcp").goodput_mbps.unwrap() / run(&measured, "tcp").goodput_mbps.unwrap();
-    assert!(slower < 0.6, "{slower}");
-    // The summary breaks lines.
-    let summary = measured.finished.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(summary.contains("Remedy, at the client: sysctl -w net.ipv4.tcp_rmem="), "{summary}");
+fn a_test_names_the_host_whose_buffers_are_small_and_the_printed_remedies_work() {
+    let lab = Lab::of(LONG, &[]);
+    let server = lab.serve(&["--open"]);
+    let (limited, summary) = tested(&lab, &server, "limited", "throughput-download,throughput-upload");
+    for (pattern, side, host) in
+        [("throughput-download", Side::Client, "client"), ("throughput-upload", Side::Server, "server")]
+    {
+        let run = limited.document.runs.iter().find(|run| run.pattern == pattern).unwrap();
+        let limit = first(run, "receive window");
+        assert_eq!(limit.side, Some(side), "{limit:#?}");
+        let words = format!("receive window at the {host}");
+        assert!(summary.contains(&words), "{words}: {summary}");
+        // The commands as they are printed, line breaks of the summary aside.
+        let (_, rest) = summary.split_once(&format!("Remedy, at the {host}: ")).expect(&summary);
+        let command = limit.remedy.as_deref().unwrap();
+        assert!(rest.starts_with(command), "{command}: {rest}");
+        finish(&mut lab.exec(host, &["sh", "-c", command])).expect(0);
+    }
+    let (remedied, summary) = tested(&lab, &server, "remedied", "throughput-download,throughput-upload");
+    for (before, after) in limited.document.runs.iter().flat_map(|before| {
+        let runs = remedied.document.runs.iter();
+        runs.filter(|after| after.pattern == before.pattern).map(move |after| (before, after))
+    }) {
+        assert_ne!(after.limited_by.as_deref(), Some("receive window"), "{:#?}", after.limits);
+        assert!(after.goodput_mbps.unwrap() > 1.5 * before.goodput_mbps.unwrap(), "{}", after.pattern);
+    }
+    assert!(!summary.contains("receive window"), "{summary}");
 }
 
 #[test]
 fn a_rate_of_the_pattern_is_named() {
-    let text = scenario(PAIR, "", "transports = [\"tcp\", \"mptcp\", \"quic\"]\nduration = \"3s\"");
-    let text = text.replace("direction = \"download\"", "direction = \"download\", rate = \"8mbit\"");
-    let measured = measure("application", &text);
+    let text = shipped!("application");
+    let measured = measure("application", text);
     for label in ["tcp", "mptcp", "quic"] {
         let limit = first(run(&measured, label), "application");
         assert_eq!(limit.remedy.as_deref(), Some("raise `rate` of the pattern"));
     }
     // The remedy: twice the rate is reached.
-    let raised = measure("application-raised", &text.replace("8mbit", "16mbit"));
+    let text =
+        run_only(text).replace("8mbit", "16mbit").replace("[\"tcp\", \"mptcp\", \"quic\"]", "[\"tcp\"]");
+    let raised = measure("application-raised", &text);
     let rate = |measured: &Measured| run(measured, "tcp").goodput_mbps.unwrap();
     assert!(rate(&raised) > 1.5 * rate(&measured));
 }
 
 #[test]
 fn a_link_without_a_rate_shows_the_cpu() {
-    let paths = ["engine = \"kernel\"", "engine = \"kernel\""];
-    let measured = measure("cpu", &scenario(paths, "", "transports = [\"quic\"]\nduration = \"4s\""));
+    let measured = measure("cpu", shipped!("processor"));
     let run = run(&measured, "quic");
     let words = run.limited_by.as_deref().unwrap_or_default();
     assert!(["sender's CPU", "receiver's CPU"].contains(&words), "{:#?} {:#?}", run.limits, run.cpu);
@@ -126,31 +160,7 @@ fn a_link_without_a_rate_shows_the_cpu() {
 
 #[test]
 fn paths_over_one_link_share_a_bottleneck() {
-    let text = r#"
-        [[router]]
-        name = "isp"
-        [[link]]
-        name = "eth"
-        ends = ["client:eth", "isp:a"]
-        rate = "60mbit"
-        [[link]]
-        name = "wlan"
-        ends = ["client:wlan", "isp:b"]
-        rate = "60mbit"
-        [[link]]
-        name = "backbone"
-        ends = ["isp:c", "server:eth"]
-        rate = "20mbit"
-        delay = "10ms"
-        [run]
-        transports = ["tcp@eth", "tcp@wlan", "mptcp"]
-        pattern = "throughput"
-        throughput = { direction = "upload" }
-        duration = "4s"
-        congestion = "cubic"
-        seed = 1
-    "#;
-    let measured = measure("shared", text);
+    let measured = measure("shared", shipped!("shared-bottleneck"));
     first(run(&measured, "mptcp"), "shared bottleneck");
     let gain = &measured.document.summary.headline.as_ref().unwrap().gains[0];
     assert_eq!(gain.limited_by.as_deref(), Some("shared bottleneck"));
@@ -162,18 +172,13 @@ fn paths_over_one_link_share_a_bottleneck() {
 
 #[test]
 fn data_behind_a_long_path_is_named() {
-    let paths =
-        ["rate = \"40mbit\"\ndelay = \"5ms\"", "rate = \"10mbit\"\ndelay = \"400ms\"\nqueue = \"500ms\""];
-    let hosts = "[host.client.sysctl]\n\"net.ipv4.tcp_rmem\" = \"4096 131072 67108864\"\n\
-                 [host.server.sysctl]\n\"net.ipv4.tcp_wmem\" = \"4096 16384 67108864\"";
-    let run_table = "transports = [\"mptcp\"]\nduration = \"6s\"\ncongestion = \"cubic\"";
-    let measured = measure("head-of-line", &scenario(paths, hosts, run_table));
+    let text = shipped!("head-of-line");
+    let measured = measure("head-of-line", text);
     let blocked = run(&measured, "mptcp");
     let limit = first(blocked, "head-of-line blocking");
     assert!(limit.because.contains("out of order"), "{limit:#?}");
     // The remedy.
-    let spare = [paths[0], &format!("{}\nbackup = true", paths[1])];
-    let text = scenario(spare, hosts, run_table);
+    let text = run_only(text).replace("queue = \"500ms\"", "queue = \"500ms\"\nbackup = true");
     let remedied = Workplace::new().lab_run("head-of-line-remedied", &text, &["--retry-invalid", "2"]);
     let spared = run(&remedied, "mptcp");
     assert!(spared.goodput_mbps.unwrap() > 1.3 * blocked.goodput_mbps.unwrap(), "{:#?}", spared.limits);
@@ -183,7 +188,7 @@ fn data_behind_a_long_path_is_named() {
 #[test]
 fn nothing_is_named_on_a_healthy_pair() {
     let run_table = "transports = [\"tcp\", \"mptcp\", \"quic\", \"mpquic\"]\nduration = \"4s\"";
-    let measured = measure("healthy", &scenario(PAIR, "", run_table));
+    let measured = measure("healthy", &scenario(PAIR, run_table));
     for run in &measured.document.runs {
         let cpu = run.cpu.values().any(|cpu| cpu.busiest_ran + cpu.busiest_waited >= 0.9);
         assert!(!cpu, "no CPU for a test: {:#?}", run.cpu);
