@@ -26,7 +26,7 @@ impl ResolvedRun<'_> {
             receive: requested("receive_buffer_bytes"),
             send: requested("send_buffer_bytes"),
         };
-        let of_flow = |flow: &super::ResolvedFlow<'_>| {
+        let inputs = self.flows.iter().filter_map(|flow| {
             let of_direction = analyses.iter().find(|one| one.direction == flow.direction)?;
             Some(LimitInput {
                 transport: self.evidence.label.transport,
@@ -45,8 +45,8 @@ impl ResolvedRun<'_> {
                 interfaces: &interfaces,
                 shapers: &setting.shapers,
             })
-        };
-        let inputs: Vec<LimitInput<'_>> = self.flows.iter().filter_map(of_flow).collect();
+        });
+        let inputs: Vec<LimitInput<'_>> = inputs.collect();
         (in_order(inputs.iter().flat_map(limits).collect()), inputs.iter().flat_map(unexamined).collect())
     }
 

@@ -22,6 +22,8 @@ const AMPLE: f64 = 2.0;
 /// Shortest round trip of a path whose rate a send buffer can limit: on a shorter one the processor decides, and the
 /// figures of a full buffer look the same.
 const LEAST_RTT_MS: f64 = 1.0;
+/// Smoothed RTT ÷ shortest RTT from which packets wait in a queue, and the least difference in milliseconds.
+const QUEUED: (f64, f64) = (1.2, 1.0);
 /// Fraction of the time of a full send buffer in the kernel's count that shows it as the limit.
 const COUNTED: f64 = 0.5;
 
@@ -131,6 +133,14 @@ impl<'a> Subflow<'a> {
         self.least_rtt_ms() >= LEAST_RTT_MS
     }
 
+    /// Whether packets wait in a queue of the path at least three quarters of the time: the links carry no more, whatever
+    /// else is full.
+    fn has_standing_queue(&self) -> bool {
+        let values: Vec<f64> = self.samples.iter().map(|sample| sample.figures.srtt_ms).collect();
+        let least = self.least_rtt_ms();
+        quantile(&values, 0.25).is_some_and(|srtt_ms| srtt_ms >= (QUEUED.0 * least).max(least + QUEUED.1))
+    }
+
     fn is_ample(&self, bytes: f64) -> bool {
         is_ample(bytes, self.reached_bps(), self.median_of(|figures| figures.srtt_ms))
     }
@@ -165,7 +175,8 @@ fn is_starved(figures: &PathFigures) -> bool {
 
 /// The windows and buffers of a TCP connection, by path.
 pub(super) fn limits(input: &LimitInput<'_>, busy: &[&Subflow<'_>]) -> Vec<LimitRecord> {
-    busy.iter().flat_map(|one| [receive_window(input, one), send_buffer(input, one)]).flatten().collect()
+    let without_queue = busy.iter().filter(|one| !one.has_standing_queue());
+    without_queue.flat_map(|one| [receive_window(input, one), send_buffer(input, one)]).flatten().collect()
 }
 
 fn receive_window(input: &LimitInput<'_>, one: &Subflow<'_>) -> Option<LimitRecord> {

@@ -254,6 +254,22 @@ fn a_full_receive_window_is_named_with_the_limit_that_the_rate_needs() {
     run.assert_nothing_named();
 }
 
+/// Regression: TCP over a path of 3 Mbit/s at its rate, whose send buffer held the data of a round trip and a queue.
+#[test]
+fn a_full_buffer_is_no_limit_where_the_links_queue_stands() {
+    for (srtt_ms, named) in [(310.0, true), (396.0, false)] {
+        let full = |t_ms: u64, figures: &mut PathFigures| {
+            (figures.in_flight_bytes, figures.not_sent_bytes) = (149_000, 0);
+            (figures.srtt_ms, figures.min_rtt_ms) = (srtt_ms, Some(301.0));
+            figures.send_buffer_limited_us = Some(t_ms * 990);
+        };
+        let mut run = Run::new(Transport::Tcp).path("wlan", 3, full);
+        run.server.tcp_buffers = Some(small(262_144));
+        let is_named = run.limits().iter().any(|one| one.kind == LimitKind::SendBuffer && one.named);
+        assert_eq!(is_named, named, "{srtt_ms}: {:#?}", run.limits());
+    }
+}
+
 #[test]
 fn small_receive_buffers_beside_a_long_slow_path_are_the_limit_of_mptcp() {
     let fast = |_: u64, figures: &mut PathFigures| {

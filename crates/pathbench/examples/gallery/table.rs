@@ -50,6 +50,7 @@ pub(crate) fn entries() -> impl Iterator<Item = &'static Entry> {
 
 pub(crate) const SECTIONS: &[Section] = &[
     Section { title: "Two paths", entries: TWO_PATHS },
+    Section { title: "What limits the rate", entries: LIMITS },
     Section { title: "A path goes down", entries: FAILURES },
     Section { title: "Wi-Fi and LTE", entries: MOBILITY },
     Section { title: "Paths with different MTUs", entries: MTU },
@@ -90,6 +91,39 @@ const TWO_PATHS: &[Entry] = &[
         "comparison",
         "MPTCP over two links of 10 Gbit/s delivers {mptcp.goodput_mbps#1} in a download and {mptcp.goodput_mbps#2} in an upload, TCP \
          over one link {tcp.goodput_mbps#1} and {tcp.goodput_mbps#2}.",
+    ),
+];
+
+const LIMITS: &[Entry] = &[
+    Entry::new(
+        "limits-receive-window",
+        "comparison",
+        "The client's receive buffers hold TCP to {tcp.goodput_mbps} and MPTCP to {mptcp.goodput_mbps} over paths of 30 and 20 Mbit/s. The          report names the receive window, and the setting that enlarges it.",
+    ),
+    Entry::new(
+        "limits-send-buffer",
+        "comparison",
+        "The server's send buffers hold TCP to {tcp.goodput_mbps} and MPTCP to {mptcp.goodput_mbps} over the same paths.",
+    ),
+    Entry::new(
+        "limits-application",
+        "comparison",
+        "An application that sends 8 Mbit/s gains nothing from a second path: {tcp.goodput_mbps} on TCP, {mptcp.goodput_mbps} on MPTCP.",
+    ),
+    Entry::new(
+        "limits-processor",
+        "comparison",
+        "Over links without a rate, the CPU time of one end limits the rate of QUIC, and the report names the end.",
+    ),
+    Entry::new(
+        "limits-shared-bottleneck",
+        "comparison",
+        "Both paths cross one link of 20 Mbit/s: {tcp@eth.goodput_mbps} and {tcp@wlan.goodput_mbps} over one path,          {mptcp.goodput_mbps} over both.",
+    ),
+    Entry::new(
+        "limits-head-of-line",
+        "comparison",
+        "Beside a path of 800 ms round-trip time, MPTCP delivers {mptcp.goodput_mbps} over a path of 40 Mbit/s and one of 10: data of the          fast path waits at the receiver for data of the slow one.",
     ),
 ];
 
