@@ -11,6 +11,12 @@ pub struct RealClock;
 /// A shorter remaining time is spent yielding, because so short a sleep ends late.
 const SHORTEST_SLEEP: Duration = Duration::from_micros(80);
 
+/// An older stamp comes from a system clock that was set since.
+const OLDEST_STAMP: Duration = Duration::from_secs(10);
+/// Both clocks are read again if the thread was interrupted for longer than this between them.
+const LONGEST_READING: Duration = Duration::from_micros(20);
+const READINGS: usize = 4;
+
 impl Clock for RealClock {
     fn now(&self) -> Timestamp {
         let Timespec { tv_sec, tv_nsec } = clock_gettime(ClockId::Monotonic);
@@ -29,6 +35,24 @@ impl Clock for RealClock {
                 std::thread::sleep(remaining);
             }
         }
+    }
+
+    fn convert_system_time(&self, since_epoch: Duration) -> Option<Timestamp> {
+        let reading = |_| {
+            let (before, system) = (self.now(), WallClock::since_epoch(self));
+            (self.now().duration_since(before), before, system)
+        };
+        let readings = (0..READINGS).map(reading);
+        let mut best: Option<(Duration, Timestamp, Duration)> = None;
+        for reading in readings {
+            best = Some(best.map_or(reading, |best| best.min(reading)));
+            if reading.0 <= LONGEST_READING {
+                break;
+            }
+        }
+        let (_, now, system) = best?;
+        let age = system.checked_sub(since_epoch).filter(|age| *age <= OLDEST_STAMP)?;
+        Some(now - age)
     }
 }
 

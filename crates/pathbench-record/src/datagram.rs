@@ -141,7 +141,7 @@ impl DatagramsParameters {
 #[serde(from = "DatagramOnWire", into = "DatagramOnWire")]
 pub struct LoggedDatagram {
     pub sequence: u32,
-    /// The sender: when its application passed the datagram on. The receiver: when it arrived at the application.
+    /// The sender: when its application passed the datagram on. The receiver: when its kernel received it.
     pub at: Timestamp,
     /// The index of the path of udp, the path ID of quic and mpquic.
     pub path: u32,
@@ -167,7 +167,7 @@ impl From<LoggedDatagram> for DatagramOnWire {
 pub struct DatagramLog {
     /// In the order in which they left.
     pub sent: Vec<LoggedDatagram>,
-    /// In the order of arrival, duplicates and copies included.
+    /// On each path in the order of arrival, duplicates and copies included.
     pub received: Vec<LoggedDatagram>,
     /// At the client of udp: the local address of each path, by its index.
     pub paths: Vec<IpAddr>,
@@ -194,7 +194,7 @@ pub struct DatagramLine {
     pub sequence: u32,
     /// When the sender passed it on; absent if the sender's log does not have it.
     pub sent_ms: Option<f64>,
-    /// When it arrived at the receiver; absent if it was lost.
+    /// When it arrived at the receiver (its kernel's timestamp where there is one); absent if it was lost.
     pub received_ms: Option<f64>,
     /// Further arrivals of the same datagram on the same path.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -214,6 +214,8 @@ pub struct DatagramRecord {
     /// counts, wherever it arrived.
     #[serde(flatten)]
     pub all: DatagramFigures,
+    /// The deadline: a datagram whose one-way delay exceeds it is late.
+    pub deadline_ms: Option<f64>,
     /// Datagrams that were due and did not leave: a full queue, the server's rate limit or a late sender.
     pub unsent: u64,
     /// Datagrams that the receiver did not log: beyond its bound, or beyond the server's rate limit.
@@ -254,7 +256,7 @@ pub struct DatagramFigures {
     pub late_share: Option<f64>,
     /// Longest time without an arriving datagram, from the first to the last arrival.
     pub longest_gap_ms: Option<f64>,
-    /// One-way delay, from the sender's application to the receiver's; absent where the clocks are not comparable.
+    /// One-way delay, from the sender's application to the receiver's kernel; absent where the clocks are not comparable.
     pub delay: Option<OneWayDelay>,
     /// Frames; absent if a frame is one packet.
     pub frames: Option<FrameFigures>,

@@ -72,6 +72,12 @@ pub trait Clock: Debug + Send + Sync {
 
     /// Blocks the calling thread until `deadline`, or not at all if it has passed.
     fn sleep_until(&self, deadline: Timestamp);
+
+    /// The timestamp of a recent time of the system clock (`CLOCK_REALTIME`), with which the kernel stamps arriving packets;
+    /// `None` if this clock does not know the system clock, or if that was set since.
+    fn convert_system_time(&self, _since_epoch: Duration) -> Option<Timestamp> {
+        None
+    }
 }
 
 /// A monotonic clock that also knows the date.

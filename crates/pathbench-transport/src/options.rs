@@ -3,6 +3,7 @@
 use crate::quic::capacity::{QuicCapacity, QuicLimits};
 use crate::tls::{Security, ServerIdentity};
 use pathbench_mpquic::QuicOptions;
+use pathbench_record::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::fmt::Debug;
 use std::io;
@@ -90,6 +91,9 @@ pub trait DatagramPort: Debug + Send + Sync {
     /// Sends a datagram to `to` from the local address `from`, where it is given; it never waits.
     /// Errors: the kernel's, `WouldBlock` when the socket's buffer is full. The datagram is not sent.
     fn send_from(&self, from: Option<IpAddr>, to: SocketAddr, datagram: &[u8]) -> io::Result<()>;
+
+    /// From now on, the arrival times of datagrams are those at which the kernel received them.
+    fn stamp_arrivals(&self);
 }
 
 /// Answers non-QUIC datagrams on the UDP port of a QUIC listener. It is called before QUIC, in the thread that drives
@@ -101,13 +105,13 @@ pub trait DatagramService: Debug + Send + Sync {
     fn takes(&self, datagram: &[u8]) -> bool;
 
     /// The answer to an accepted datagram, if any; it is sent to `from` from `local`, the destination address of the
-    /// datagram, where the kernel reports it. `port` is the port at which the datagram arrived.
+    /// datagram, where the kernel reports it. The datagram arrived at `port`, and at the time `at` if the port stamps arrivals.
     fn answer(
         &self,
         from: SocketAddr,
         local: Option<IpAddr>,
         datagram: &[u8],
-        port: &Arc<dyn DatagramPort>,
+        (port, at): (&Arc<dyn DatagramPort>, Option<Timestamp>),
     ) -> Option<Vec<u8>>;
 
     /// The replacement for an answer that the kernel rejects with `EMSGSIZE`: answers are sent with "don't fragment",

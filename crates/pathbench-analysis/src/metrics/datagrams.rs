@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 pub struct DatagramLogs<'a> {
     pub parameters: &'a DatagramsParameters,
     pub sent: &'a [LoggedDatagram],
-    /// In the order of arrival.
+    /// On each path in the order of arrival.
     pub received: &'a [LoggedDatagram],
     /// Whether the clocks of both ends are comparable, so that one-way delays are known.
     pub has_delays: bool,
@@ -71,7 +71,10 @@ pub fn datagrams(
     let all = if logs.is_flow_per_path {
         combine(flows.iter().map(|(_, flow)| flow))
     } else {
-        let whole = Flow::new(logs, logs.sent.iter(), logs.received.iter());
+        // The log has the order in which the sockets of the paths were read.
+        let mut received = logs.received.to_vec();
+        received.sort_by_key(|arrival| arrival.at);
+        let whole = Flow::new(logs, logs.sent.iter(), received.iter());
         DatagramFigures { duplicates, ..whole.figures }
     };
     let size = |sequence: u32| u64::from(logs.parameters.size_bytes(sequence));
@@ -83,6 +86,7 @@ pub fn datagrams(
     let bytes_of = |keys: &HashSet<(u32, u32)>| keys.iter().map(|(sequence, _)| size(*sequence)).sum::<u64>();
     DatagramRecord {
         all,
+        deadline_ms: Some(logs.parameters.deadline.as_nanos() as f64 / 1e6),
         unsent: 0,
         omitted: 0,
         sent_bytes,

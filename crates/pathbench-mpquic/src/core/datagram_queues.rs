@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 pub struct DatagramArrival {
     /// The path ID.
     pub path: u32,
+    /// When the kernel received its packet; if that is unknown, when this connection took it.
     pub at: Timestamp,
     pub datagram: DatagramPrefix,
 }

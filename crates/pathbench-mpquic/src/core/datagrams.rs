@@ -9,7 +9,8 @@ use crate::driver::{Driver, Wakeup};
 use crate::library::DatagramPrefix;
 use crate::path_event::path_number;
 use bytes::Bytes;
-use noq_proto::SendDatagramError;
+use noq_proto::{ConnectionEvent, SendDatagramError};
+use pathbench_record::time::Timestamp;
 use std::time::Instant;
 use thiserror::Error;
 
@@ -40,6 +41,14 @@ impl Core {
         self.meter.note_datagrams();
     }
 
+    /// Passes a packet to the library; `at` is when the kernel received it, if that is known.
+    pub fn handle_packet(&mut self, event: ConnectionEvent, at: Option<Timestamp>) {
+        if self.datagrams.is_used {
+            self.meter.note_packet(at);
+        }
+        self.inner.handle_event(event);
+    }
+
     /// Queues a datagram, which leaves in the next turn or when the congestion window has space.
     ///
     /// # Errors
@@ -53,7 +62,7 @@ impl Core {
         if bytes > most_bytes {
             return Err(DatagramUnsent::TooLarge { bytes, most_bytes });
         }
-        if self.board.copy_paths().is_some() {
+        if self.board.sends_copies() {
             if self.datagrams.outgoing.len() >= MOST_COPIED {
                 return Err(DatagramUnsent::Full);
             }
@@ -86,7 +95,7 @@ impl Core {
     pub(super) fn send_copies(&mut self, driver: &mut dyn Driver, now: Instant) -> bool {
         let mut sent = false;
         while let Some(datagram) = self.datagrams.outgoing.pop_front() {
-            for path in self.board.copy_paths().unwrap_or_default() {
+            for path in self.board.copy_paths(datagram.len()) {
                 let space = self.inner.datagrams().send_buffer_space();
                 if self.inner.datagrams().send(datagram.clone(), false).is_err() {
                     break;
@@ -128,13 +137,14 @@ impl Core {
             if !self.datagrams.is_used {
                 continue;
             }
-            let Some(path) = self.meter.take_arrival(&datagram) else { continue };
+            let Some((path, stamp)) = self.meter.take_arrival(&datagram) else { continue };
             let queues = &mut self.datagrams;
             if queues.arrivals.is_empty() {
                 self.wakeups.push(Wakeup::Connection);
             }
             if queues.arrivals.len() < MOST_WAITING {
                 let datagram = DatagramPrefix::new(&datagram);
+                let at = stamp.unwrap_or(at);
                 queues.arrivals.push(DatagramArrival { path: path_number(path), at, datagram });
             } else {
                 queues.omitted += 1;

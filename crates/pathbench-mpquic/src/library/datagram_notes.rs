@@ -1,6 +1,7 @@
 //! The paths of DATAGRAM frames (RFC 9221), which the library does not report: noted from the plaintext of packets.
 
 use noq_proto::PathId;
+use pathbench_record::time::Timestamp;
 use std::collections::VecDeque;
 
 /// Bytes at the beginning of a datagram that identify it: the application's header.
@@ -35,7 +36,9 @@ impl DatagramPrefix {
 pub(super) struct DatagramNotes {
     enabled: bool,
     sent: VecDeque<(PathId, DatagramPrefix)>,
-    received: VecDeque<(PathId, DatagramPrefix)>,
+    received: VecDeque<((PathId, Option<Timestamp>), DatagramPrefix)>,
+    /// When the packet that is decrypted arrived.
+    packet: Option<Timestamp>,
 }
 
 impl DatagramNotes {
@@ -43,12 +46,16 @@ impl DatagramNotes {
         self.enabled = true;
     }
 
+    pub(super) fn note_packet(&mut self, at: Option<Timestamp>) {
+        self.packet = at;
+    }
+
     pub(super) fn note_departure(&mut self, path: PathId, datagram: &[u8]) {
         push(self.enabled, &mut self.sent, path, datagram);
     }
 
     pub(super) fn note_arrival(&mut self, path: PathId, datagram: &[u8]) {
-        push(self.enabled, &mut self.received, path, datagram);
+        push(self.enabled, &mut self.received, (path, self.packet), datagram);
     }
 
     pub(super) fn take_departures(&mut self) -> Vec<(PathId, DatagramPrefix)> {
@@ -57,21 +64,21 @@ impl DatagramNotes {
 
     /// A packet that is received twice is decrypted twice and delivered once, so notes and datagrams are matched by
     /// content, not by order.
-    pub(super) fn take_arrival(&mut self, datagram: &[u8]) -> Option<PathId> {
+    pub(super) fn take_arrival(&mut self, datagram: &[u8]) -> Option<(PathId, Option<Timestamp>)> {
         let prefix = DatagramPrefix::new(datagram);
         let index = self.received.iter().position(|(_, noted)| *noted == prefix)?;
-        self.received.remove(index).map(|(path, _)| path)
+        self.received.remove(index).map(|(arrival, _)| arrival)
     }
 }
 
-fn push(enabled: bool, notes: &mut VecDeque<(PathId, DatagramPrefix)>, path: PathId, datagram: &[u8]) {
+fn push<N>(enabled: bool, notes: &mut VecDeque<(N, DatagramPrefix)>, note: N, datagram: &[u8]) {
     if !enabled {
         return;
     }
     if notes.len() >= NOTES {
         notes.pop_front();
     }
-    notes.push_back((path, DatagramPrefix::new(datagram)));
+    notes.push_back((note, DatagramPrefix::new(datagram)));
 }
 
 #[cfg(test)]
@@ -86,9 +93,10 @@ mod tests {
         notes.enable();
         notes.note_arrival(path(1), b"first");
         notes.note_arrival(path(0), b"second");
+        notes.note_packet(Some(Timestamp::from_nanos(7)));
         notes.note_arrival(path(1), b"second");
-        assert_eq!(notes.take_arrival(b"second"), Some(path(0)));
-        assert_eq!(notes.take_arrival(b"second"), Some(path(1)));
+        assert_eq!(notes.take_arrival(b"second"), Some((path(0), None)));
+        assert_eq!(notes.take_arrival(b"second"), Some((path(1), Some(Timestamp::from_nanos(7)))));
         assert_eq!(notes.take_arrival(b"before it is enabled"), None);
         for number in 0..3 * NOTES as u64 {
             notes.note_departure(path(2), &number.to_be_bytes());

@@ -77,8 +77,13 @@ impl StreamMeter {
         self.reading().datagrams.enable();
     }
 
-    /// The path on which the datagram of this content arrived.
-    pub(crate) fn take_arrival(&self, datagram: &[u8]) -> Option<PathId> {
+    /// The packets decrypted next arrived at `at`, if that is known.
+    pub(crate) fn note_packet(&self, at: Option<Timestamp>) {
+        self.reading().datagrams.note_packet(at);
+    }
+
+    /// The path on which the datagram of this content arrived, and when, if that is known.
+    pub(crate) fn take_arrival(&self, datagram: &[u8]) -> Option<(PathId, Option<Timestamp>)> {
         self.reading().datagrams.take_arrival(datagram)
     }
 

@@ -4,6 +4,7 @@ use super::error::ReadError;
 use super::line::{LineOwner, RunLine};
 use super::lines::{LineFile, Opened, RawLine, Records, for_each};
 use super::reader::ResultDirectory;
+use crate::datagram::DatagramLine;
 use crate::delivery::DeliveryLine;
 use crate::document::{LinkSample, ProbeLine};
 use crate::end::MessageLine;
@@ -25,6 +26,7 @@ pub struct RunLines {
     pub deliveries: Vec<DeliveryLine>,
     /// The last line of each message.
     pub messages: Vec<MessageLine>,
+    pub datagrams: Vec<DatagramLine>,
     pub links: Vec<LinkSample>,
 }
 
@@ -39,6 +41,7 @@ pub struct LineIndex {
     events: Option<IndexedFile>,
     deliveries: Option<IndexedFile>,
     messages: Option<IndexedFile>,
+    datagrams: Option<IndexedFile>,
     links: Option<IndexedFile>,
     is_unfinished: bool,
 }
@@ -78,14 +81,25 @@ impl ResultDirectory {
             IndexedFile::scan::<Sample>(self, &runs, &mut warnings)?,
             IndexedFile::scan::<Event>(self, &runs, &mut warnings)?,
         );
-        let (deliveries, messages, links) = (
+        let (deliveries, messages, datagrams, links) = (
             IndexedFile::scan::<DeliveryLine>(self, &runs, &mut warnings)?,
             IndexedFile::scan::<MessageLine>(self, &runs, &mut warnings)?,
+            IndexedFile::scan::<DatagramLine>(self, &runs, &mut warnings)?,
             IndexedFile::scan::<LinkSample>(self, &runs, &mut warnings)?,
         );
         warnings.extend(for_each::<ProbeLine>(self, drop)?);
         let is_unfinished = self.warning.is_some();
-        Ok(LineIndex { warnings, runs, samples, events, deliveries, messages, links, is_unfinished })
+        Ok(LineIndex {
+            warnings,
+            runs,
+            samples,
+            events,
+            deliveries,
+            messages,
+            datagrams,
+            links,
+            is_unfinished,
+        })
     }
 
     /// All lines of `messages.jsonl`. An unfinished result may have several lines of one message: only the last one
@@ -109,15 +123,17 @@ impl LineIndex {
             events: lines(self.events.as_ref(), position, run)?,
             deliveries: lines(self.deliveries.as_ref(), position, run)?,
             messages: if self.is_unfinished { last_lines(messages) } else { messages },
+            datagrams: lines(self.datagrams.as_ref(), position, run)?,
             links: lines(self.links.as_ref(), position, run)?,
         })
     }
 
     /// The bytes of the run's lines, roughly.
     pub fn bytes(&self, run: &str) -> u64 {
-        let files = [&self.samples, &self.events, &self.deliveries, &self.messages, &self.links];
+        let messages = [&self.messages, &self.datagrams];
+        let files = [&self.samples, &self.events, &self.deliveries, &self.links].into_iter().chain(messages);
         let blocks = |&position: &usize| {
-            let files = files.into_iter().flatten();
+            let files = files.clone().flatten();
             files.flat_map(|file| &file.blocks[position]).map(|block| block.end - block.start).sum()
         };
         self.runs.get(run).map_or(0, blocks)

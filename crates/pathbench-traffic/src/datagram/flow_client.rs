@@ -140,6 +140,8 @@ impl UdpFlows {
         check_token(token)?;
         let sockets =
             paths.iter().map(|path| DatagramSocket::open(path, server)).collect::<Result<Vec<_>, _>>()?;
+        // Without stamps, the times of arrival are those at which this process was awake.
+        sockets.iter().for_each(|socket| drop(socket.stamp_arrivals()));
         let join = |index| PathJoin::new(test, index, random_session(), token.map(str::to_owned));
         let joins = (0..sockets.len() as u32).map(join).collect();
         Ok(Self { server, sockets, joins: Mutex::new(joins), buffer: Mutex::new(vec![0; BUFFER_BYTES]) })
@@ -202,7 +204,9 @@ impl UdpFlows {
         for (path, socket) in (0_u32..).zip(&self.sockets) {
             while socket.take_report().is_some() {}
             while let Some(arrival) = socket.receive(&mut buffer) {
-                let at = clock.now();
+                let now = clock.now();
+                let stamp = arrival.at_ns.map(Duration::from_nanos);
+                let at = stamp.and_then(|stamp| clock.convert_system_time(stamp)).unwrap_or(now);
                 let datagram = buffer.get(..arrival.length).unwrap_or_default();
                 let Some(message) = DatagramMessage::decode(datagram) else { continue };
                 let mut joins = lock(&self.joins);
@@ -213,7 +217,7 @@ impl UdpFlows {
                 if message.kind == DatagramKind::Flow {
                     take(FlowArrival { at, path, sequence: message.sequence, length: arrival.length });
                 } else {
-                    join.receive(at, &message);
+                    join.receive(now, &message);
                 }
             }
         }

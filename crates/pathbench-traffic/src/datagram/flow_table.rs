@@ -108,14 +108,15 @@ impl FlowTable {
             tables.sessions.remove(&old.session);
         }
         let Origin { from: address, local, port } = origin;
+        port.stamp_arrivals();
         *path = Some(JoinedPath { session, address, local, port: Arc::clone(port), proved: now });
         drop(paths);
         tables.sessions.insert(session, (flow, index));
         Some(DatagramMessage { kind: DatagramKind::FlowJoined, text: String::new(), ..message.clone() })
     }
 
-    /// Logs a datagram of `length` bytes from an address that has returned its cookie.
-    pub(super) fn receive(&self, now: Timestamp, message: &DatagramMessage, length: usize) {
+    /// Logs a datagram of `length` bytes that arrived at `at` from an address that has returned its cookie.
+    pub(super) fn receive(&self, now: Timestamp, at: Timestamp, message: &DatagramMessage, length: usize) {
         let found =
             lock(&self.0).sessions.get(&message.session).map(|(flow, path)| (Arc::clone(flow), *path));
         let Some((flow, path)) = found else { return };
@@ -129,7 +130,7 @@ impl FlowTable {
             .is_none_or(|pacers| pacers.received.charge_within(now, length, LONGEST_DEBT));
         let mut receiver = lock(receiver);
         if is_permitted {
-            receiver.receive(now, path, message.sequence, length);
+            receiver.receive(at, path, message.sequence, length);
         } else {
             receiver.omit();
         }

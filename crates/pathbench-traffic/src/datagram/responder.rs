@@ -185,14 +185,14 @@ impl DatagramService for ResponderService {
         from: SocketAddr,
         local: Option<IpAddr>,
         datagram: &[u8],
-        port: &Arc<dyn DatagramPort>,
+        (port, at): (&Arc<dyn DatagramPort>, Option<Timestamp>),
     ) -> Option<Vec<u8>> {
         let now = self.clock.now();
         let message = DatagramMessage::decode(datagram)?;
         match message.kind {
             DatagramKind::Flow => {
                 if lock(&self.responder).is_proved(now, from, &message) {
-                    self.flows.receive(now, &message, datagram.len());
+                    self.flows.receive(now, at.unwrap_or(now), &message, datagram.len());
                 }
                 None
             }

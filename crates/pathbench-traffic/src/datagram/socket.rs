@@ -140,10 +140,15 @@ impl DatagramSocket {
         Ok(self.socket.local_addr()?.as_socket())
     }
 
+    /// Enables timestamps of arrivals.
+    pub(crate) fn stamp_arrivals(&self) -> io::Result<()> {
+        Ok(setsockopt(&self.socket, sockopt::ReceiveTimestampns, &true)?)
+    }
+
     /// Enables GRO, timestamps of arrivals and the drop counter, and sets a large receive buffer.
     pub(crate) fn meter_arrivals(&self) -> io::Result<()> {
         setsockopt(&self.socket, sockopt::UdpGroSegment, &true)?;
-        setsockopt(&self.socket, sockopt::ReceiveTimestampns, &true)?;
+        self.stamp_arrivals()?;
         setsockopt(&self.socket, sockopt::RxqOvfl, &1)?;
         // The kernel grants less without `CAP_NET_ADMIN`.
         setsockopt(&self.socket, sockopt::RcvBufForce, &METER_BUFFER_BYTES)

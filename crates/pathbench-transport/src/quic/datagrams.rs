@@ -16,6 +16,7 @@ pub struct QuicDatagrams {
 impl QuicDatagrams {
     pub(super) fn new(connection: &Arc<QuicConnection>) -> Self {
         connection.lock().use_datagrams();
+        connection.endpoint.stamp_arrivals();
         Self { connection: Arc::clone(connection) }
     }
 

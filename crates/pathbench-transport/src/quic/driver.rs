@@ -34,7 +34,7 @@ pub(crate) struct QuicDriver {
     connections: HashMap<ConnectionHandle, Arc<QuicConnection>>,
     buffers: ReceiveBuffers,
     sockets: Vec<Arc<QuicSocket>>,
-    arrived: Vec<(ConnectionHandle, ConnectionEvent)>,
+    arrived: Vec<(ConnectionHandle, ConnectionEvent, Option<Timestamp>)>,
     incoming: Vec<Incoming>,
     response: Vec<u8>,
     wakeups: Vec<(Arc<QuicConnection>, Vec<Wakeup>)>,
@@ -96,6 +96,9 @@ impl QuicDriver {
     fn run(&mut self) {
         loop {
             self.sockets.clone_from(&self.endpoint.sockets());
+            if self.endpoint.stamps_arrivals() {
+                self.sockets.iter().for_each(|socket| socket.stamp_arrivals());
+            }
             let more = self.receive();
             self.report_link_changes();
             self.admit();
@@ -129,11 +132,14 @@ impl QuicDriver {
                 let (endpoint, server, response) = (&self.endpoint, &self.server, &mut self.response);
                 let (arrived, attempts) = (&mut self.arrived, &mut self.incoming);
                 let count = socket.receive(&mut self.buffers, |datagram| {
-                    if serve_otherwise(server.as_deref(), socket, &datagram) {
+                    let at = endpoint.arrived_at(datagram.stamp);
+                    if serve_otherwise(server.as_deref(), socket, &datagram, at) {
                         return;
                     }
                     match route(endpoint, now, datagram, response) {
-                        Some(DatagramEvent::ConnectionEvent(handle, event)) => arrived.push((handle, event)),
+                        Some(DatagramEvent::ConnectionEvent(handle, event)) => {
+                            arrived.push((handle, event, at));
+                        }
                         Some(DatagramEvent::NewConnection(incoming)) => attempts.push(incoming),
                         Some(DatagramEvent::Response(transmit)) => socket.send(&transmit, response),
                         None => {}
@@ -192,7 +198,7 @@ impl QuicDriver {
         let mut arrived = std::mem::take(&mut self.arrived);
         let mut busy = false;
         connections.retain(|connection| {
-            let addressed = arrived.iter().any(|(handle, _)| *handle == connection.handle);
+            let addressed = arrived.iter().any(|(handle, ..)| *handle == connection.handle);
             addressed || connection.is_due(now) || self.endpoint.is_closing()
         });
         let mut rest = Vec::with_capacity(arrived.len());
@@ -200,11 +206,11 @@ impl QuicDriver {
             // A panic ends this connection: its lock is poisoned.
             let turned = contain_panic(|| {
                 let mut core = connection.lock();
-                for (handle, event) in arrived.drain(..) {
+                for (handle, event, at) in arrived.drain(..) {
                     if handle != connection.handle {
-                        rest.push((handle, event));
+                        rest.push((handle, event, at));
                     } else if !core.is_broken() {
-                        core.connection().handle_event(event);
+                        core.handle_packet(event, at);
                     }
                 }
                 let more = connection.turn(&mut core, Turn::Whole);
@@ -277,12 +283,17 @@ impl QuicDriver {
 }
 
 /// Passes a datagram that is not QUIC's to the other service on the port; `false` if that does not accept it.
-fn serve_otherwise(server: Option<&QuicServer>, socket: &Arc<QuicSocket>, datagram: &QuicDatagram) -> bool {
+fn serve_otherwise(
+    server: Option<&QuicServer>,
+    socket: &Arc<QuicSocket>,
+    datagram: &QuicDatagram,
+    at: Option<Timestamp>,
+) -> bool {
     let service = server.and_then(|server| server.service_for(&datagram.payload));
     let Some(service) = service else { return false };
     let (destination, src_ip) = (datagram.route.remote(), datagram.route.local_ip());
     let port: Arc<dyn DatagramPort> = Arc::<QuicSocket>::clone(socket);
-    if let Some(answer) = service.answer(destination, src_ip, &datagram.payload, &port) {
+    if let Some(answer) = service.answer(destination, src_ip, &datagram.payload, (&port, at)) {
         let transmit = |size| Transmit { destination, ecn: None, size, segment_size: None, src_ip };
         if let Err(error) = socket.send_whole(&transmit(answer.len()), &answer)
             && let Some(other) = service.unsent(destination, src_ip, &answer, &error)

@@ -13,6 +13,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::time::Duration;
 
 #[derive(Debug)]
 pub(crate) struct QuicEndpoint {
@@ -31,6 +32,8 @@ pub(crate) struct QuicEndpoint {
     pending: AtomicBool,
     planned_nanos: AtomicU64,
     closing: AtomicBool,
+    /// The sockets report when the kernel received each datagram.
+    stamps: AtomicBool,
     refused: AtomicBool,
     /// The driver's thread, once it runs.
     pub(crate) driver: OnceLock<Arc<ThreadClock>>,
@@ -60,6 +63,7 @@ impl QuicEndpoint {
             pending: AtomicBool::new(false),
             planned_nanos: AtomicU64::new(0),
             closing: AtomicBool::new(false),
+            stamps: AtomicBool::new(false),
             refused: AtomicBool::new(false),
             driver: OnceLock::new(),
         })
@@ -77,6 +81,21 @@ impl QuicEndpoint {
 
     pub(crate) fn now(&self) -> Timestamp {
         self.clock.now()
+    }
+
+    /// When the kernel received a datagram, from its stamp.
+    pub(crate) fn arrived_at(&self, stamp: Option<Duration>) -> Option<Timestamp> {
+        self.clock.convert_system_time(stamp?)
+    }
+
+    /// From now on, also on sockets that are opened later, arrival times are those of the kernel.
+    pub(crate) fn stamp_arrivals(&self) {
+        self.stamps.store(true, Ordering::Relaxed);
+        self.wake_driver();
+    }
+
+    pub(crate) fn stamps_arrivals(&self) -> bool {
+        self.stamps.load(Ordering::Relaxed)
     }
 
     pub(crate) fn sockets(&self) -> MutexGuard<'_, Vec<Arc<QuicSocket>>> {

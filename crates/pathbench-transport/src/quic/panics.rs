@@ -7,7 +7,7 @@ use crate::containment::contain_panic;
 use crate::error::{AcceptError, ReceiveError};
 use crate::options::{ConnectOptions, DatagramPort, DatagramService, ListenOptions};
 use crate::tls::{Security, ServerIdentity, Trust};
-use pathbench_record::time::Clock;
+use pathbench_record::time::{Clock, Timestamp};
 use pathbench_record::transport::Transport;
 use pathbench_testkit::MonotonicClock;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -129,7 +129,7 @@ impl DatagramService for PanickingService {
         _: SocketAddr,
         _: Option<IpAddr>,
         _: &[u8],
-        _: &Arc<dyn DatagramPort>,
+        _: (&Arc<dyn DatagramPort>, Option<Timestamp>),
     ) -> Option<Vec<u8>> {
         panic!("trapped")
     }

@@ -5,14 +5,18 @@ use crate::containment::lock;
 use crate::options::{DatagramPort, SocketOptions};
 use crate::socket::{inet, set_receive_buffer, set_send_buffer};
 use bytes::BytesMut;
+use nix::errno::Errno;
+use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, setsockopt, sockopt};
 use noq_proto::{EcnCodepoint, FourTuple, Transmit};
 use noq_udp::{RecvMeta, UdpSockRef, UdpSocketState};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::collections::VecDeque;
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// Default size of a socket's buffers, before the kernel doubles it: a full socket must not stall the other paths.
 const BUFFER_BYTES: u64 = 4 << 20;
@@ -32,6 +36,8 @@ pub(crate) struct QuicSocket {
     connected: bool,
     gso: GsoLimit,
     queue: Mutex<SendQueue>,
+    /// The kernel stamps arriving datagrams.
+    stamps: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -73,6 +79,8 @@ pub(crate) struct QuicDatagram {
     pub(crate) route: FourTuple,
     pub(crate) ecn: Option<EcnCodepoint>,
     pub(crate) payload: BytesMut,
+    /// When the kernel received it, since 1970; only after [`QuicSocket::stamp_arrivals`].
+    pub(crate) stamp: Option<Duration>,
 }
 
 impl QuicSocket {
@@ -118,7 +126,15 @@ impl QuicSocket {
             .and_then(|local| inet(&local))
             .map_err(socket_error("reading the address"))?;
         let state = UdpSocketState::new(UdpSockRef::from(&socket)).map_err(socket_error("setting up UDP"))?;
-        Ok(Self { socket, state, local, connected, gso: gso(local.ip()), queue: Mutex::default() })
+        Ok(Self {
+            socket,
+            state,
+            local,
+            connected,
+            gso: gso(local.ip()),
+            queue: Mutex::default(),
+            stamps: AtomicBool::new(false),
+        })
     }
 
     pub(crate) fn local_addr(&self) -> SocketAddr {
@@ -221,6 +237,9 @@ impl QuicSocket {
         buffers: &mut ReceiveBuffers,
         mut take: impl FnMut(QuicDatagram),
     ) -> io::Result<usize> {
+        if self.stamps.load(Ordering::Relaxed) {
+            return self.receive_stamped(buffers, take);
+        }
         let ReceiveBuffers { buffers, metas } = buffers;
         let mut slices = buffers.iter_mut().map(|buffer| IoSliceMut::new(buffer));
         let mut slices: [IoSliceMut<'_>; MESSAGES_PER_READ] =
@@ -240,11 +259,87 @@ impl QuicSocket {
                     route,
                     ecn: meta.ecn.and_then(|ecn| EcnCodepoint::from_bits(ecn as u8)),
                     payload,
+                    stamp: None,
                 });
             }
         }
         Ok(count)
     }
+
+    /// As [`QuicSocket::receive`], with a system call for each message: noq's buffer for control messages has no space for a
+    /// timestamp beside the others.
+    fn receive_stamped(
+        &self,
+        buffers: &mut ReceiveBuffers,
+        mut take: impl FnMut(QuicDatagram),
+    ) -> io::Result<usize> {
+        let Some(buffer) = buffers.buffers.first_mut() else { return Ok(0) };
+        let mut control = nix::cmsg_space!([u8; 256]);
+        for count in 0..MESSAGES_PER_READ {
+            let mut parts = [IoSliceMut::new(buffer)];
+            let flags = MsgFlags::MSG_DONTWAIT;
+            let fd = self.socket.as_raw_fd();
+            let message = match recvmsg::<SockaddrStorage>(fd, &mut parts, Some(&mut control), flags) {
+                Ok(message) => message,
+                Err(Errno::EAGAIN) => return Ok(count),
+                Err(error) => return Err(error.into()),
+            };
+            let remote = message.address.as_ref().and_then(socket_address);
+            let arrival = Arrival::from_control(message.cmsgs().into_iter().flatten());
+            let length = message.bytes;
+            let Some(remote) = remote else { continue };
+            let contents = buffer.get(..length).unwrap_or_default();
+            for datagram in contents.chunks(arrival.segment_bytes.unwrap_or(length).max(1)) {
+                take(QuicDatagram {
+                    route: FourTuple::new(remote, arrival.local),
+                    ecn: arrival.ecn.and_then(EcnCodepoint::from_bits),
+                    payload: BytesMut::from(datagram),
+                    stamp: arrival.stamp,
+                });
+            }
+        }
+        Ok(MESSAGES_PER_READ)
+    }
+}
+
+/// The control messages of a received message.
+#[derive(Debug, Default)]
+struct Arrival {
+    local: Option<IpAddr>,
+    ecn: Option<u8>,
+    segment_bytes: Option<usize>,
+    stamp: Option<Duration>,
+}
+
+impl Arrival {
+    fn from_control(messages: impl Iterator<Item = ControlMessageOwned>) -> Self {
+        let mut arrival = Self::default();
+        for message in messages {
+            match message {
+                ControlMessageOwned::Ipv4PacketInfo(info) => {
+                    arrival.local = Some(IpAddr::from(info.ipi_addr.s_addr.to_ne_bytes()));
+                }
+                ControlMessageOwned::Ipv6PacketInfo(info) => {
+                    arrival.local = Some(IpAddr::from(info.ipi6_addr.s6_addr));
+                }
+                ControlMessageOwned::Ipv4Tos(tos) => arrival.ecn = Some(tos & 0b11),
+                ControlMessageOwned::Ipv6TClass(class) => arrival.ecn = Some((class & 0b11) as u8),
+                ControlMessageOwned::UdpGroSegments(bytes) => {
+                    arrival.segment_bytes = usize::try_from(bytes).ok()
+                }
+                ControlMessageOwned::ScmTimestampns(time) => {
+                    arrival.stamp = Some(Duration::new(time.tv_sec().unsigned_abs(), time.tv_nsec() as u32));
+                }
+                _ => {}
+            }
+        }
+        arrival
+    }
+}
+
+fn socket_address(address: &SockaddrStorage) -> Option<SocketAddr> {
+    let ipv4 = address.as_sockaddr_in().map(|address| SocketAddr::V4((*address).into()));
+    ipv4.or_else(|| address.as_sockaddr_in6().map(|address| SocketAddr::V6((*address).into())))
 }
 
 impl DatagramPort for QuicSocket {
@@ -253,6 +348,15 @@ impl DatagramPort for QuicSocket {
         let whole =
             noq_udp::Transmit { destination: to, ecn: None, contents: datagram, segment_size: None, src_ip };
         self.state.try_send(UdpSockRef::from(&self.socket), &whole)
+    }
+
+    fn stamp_arrivals(&self) {
+        // Without stamps, the times of arrival are those at which this process was awake.
+        if !self.stamps.load(Ordering::Relaxed)
+            && setsockopt(&self.socket, sockopt::ReceiveTimestampns, &true).is_ok()
+        {
+            self.stamps.store(true, Ordering::Relaxed);
+        }
     }
 }
 

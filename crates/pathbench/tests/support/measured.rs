@@ -3,12 +3,14 @@
 use super::Finished;
 use pathbench_record::datagram::DatagramLine;
 use pathbench_record::delivery::DeliveryLine;
-use pathbench_record::direction::Direction;
+use pathbench_record::direction::{Direction, LinkDirection};
 use pathbench_record::directory::ResultDirectory;
 use pathbench_record::document::{LinkSample, PathRecord, Phase, ResultDocument, RunRecord};
 use pathbench_record::end::MessageLine;
 use pathbench_record::event::{Event, EventSource};
 use pathbench_record::sample::Sample;
+use pathbench_trace::capture::CaptureReader;
+use std::fs::File;
 use std::path::Path;
 
 /// The complete result of a `lab run`.
@@ -94,6 +96,32 @@ impl Measured {
         let lines = self.deliveries.iter().filter(|line| line.run == run.id && line.direction == direction);
         lines.map(|line| line.bytes).sum()
     }
+}
+
+/// A packet that entered an emulated link.
+pub(crate) struct CapturedPacket {
+    pub(crate) direction: LinkDirection,
+    /// When it entered the link, in nanoseconds since 1970.
+    pub(crate) at_ns: u64,
+    pub(crate) ip: Vec<u8>,
+    /// The comment of the capture: `delivered after 10.012 ms (due 10.000)`, `dropped: loss, after 0.000 ms`.
+    pub(crate) fate: String,
+}
+
+/// The packets of the capture of an emulated link.
+#[track_caller]
+pub(crate) fn read_capture(file: &Path) -> Vec<CapturedPacket> {
+    let mut reader = CaptureReader::open(File::open(file).unwrap()).unwrap();
+    let mut packets = Vec::new();
+    while let Some(batch) = reader.batch().unwrap() {
+        packets.extend(batch.iter().map(|frame| CapturedPacket {
+            direction: if frame.interface == 0 { LinkDirection::Forward } else { LinkDirection::Reverse },
+            at_ns: frame.time_ns,
+            ip: frame.bytes.to_vec(),
+            fate: String::from_utf8_lossy(frame.comment.unwrap_or_default()).into_owned(),
+        }));
+    }
+    packets
 }
 
 #[track_caller]

@@ -10,21 +10,26 @@ use noq_proto::{Connection, PathId, Transmit};
 use pathbench_record::connection::Scheduler;
 use std::time::Instant;
 
+/// Header of a packet with a connection ID of 8 bytes, authentication tag, and the header of the DATAGRAM frame.
+const PACKET_OVERHEAD_BYTES: u64 = 13 + 16 + 3;
+
 impl Board {
-    /// The paths that take a copy of the next datagram; `None` unless the scheduler is `redundant`. These are the open
-    /// paths with space in their congestion windows; backup paths only when no other path is open.
-    pub(crate) fn copy_paths(&self) -> Option<Vec<PathId>> {
+    pub(crate) fn sends_copies(&self) -> bool {
+        self.state().scheduler == Scheduler::Redundant
+    }
+
+    /// The paths that take a copy of a datagram. These are the open paths whose congestion windows have space for it; backup
+    /// paths only when no other path is open.
+    pub(crate) fn copy_paths(&self, datagram_bytes: usize) -> Vec<PathId> {
         let state = self.state();
-        if state.scheduler != Scheduler::Redundant {
-            return None;
-        }
+        let packet_bytes = datagram_bytes as u64 + PACKET_OVERHEAD_BYTES;
         let spare = |slot: &&Slot| slot.role.backup || slot.role.avoided;
         let open = || state.slots.iter().filter(|slot| slot.is_open());
         let backup = open().all(|slot| spare(&slot));
-        let chosen = open().filter(|slot| backup == spare(slot) && slot.has_room());
+        let chosen = open().filter(|slot| backup == spare(slot) && slot.has_room_for(packet_bytes));
         let mut paths: Vec<PathId> = chosen.filter_map(|slot| slot.path).collect();
         paths.sort_unstable();
-        Some(paths)
+        paths
     }
 
     /// [`Connection::poll_transmit`] for one packet on `path` alone.

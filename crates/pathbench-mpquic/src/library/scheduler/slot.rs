@@ -121,7 +121,11 @@ impl Slot {
     }
 
     pub(super) fn has_room(&self) -> bool {
-        self.data_in_flight_bytes + u64::from(self.seen.mtu_bytes) <= self.seen.cwnd_bytes
+        self.has_room_for(self.seen.mtu_bytes.into())
+    }
+
+    pub(super) fn has_room_for(&self, packet_bytes: u64) -> bool {
+        self.data_in_flight_bytes + packet_bytes <= self.seen.cwnd_bytes
     }
 
     pub(super) fn turn_scaled(&self) -> u64 {

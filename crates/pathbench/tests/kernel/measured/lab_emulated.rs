@@ -4,8 +4,9 @@
 //! Assertions are on physics: no packet arrives before the link's delay, no link carries more than its rate, packets
 //! are conserved. Times have tolerance for a busy machine.
 
-use crate::support::measured::{Measured, goodput, path};
+use crate::support::measured::{Measured, goodput, path, read_capture};
 use crate::support::{Workplace, binary, finish};
+use pathbench_record::direction::LinkDirection;
 use pathbench_record::document::{EmulatedDirection, LinkSample, Phase, RunLink, RunRecord};
 use pathbench_record::event::{Event, EventSource};
 use std::process::Command;
@@ -137,10 +138,7 @@ static EVENTS: LazyLock<Measured> = LazyLock::new(|| {
 
 /// The last sample of the forward direction before `t_ms`.
 fn sample_at(t_ms: f64) -> &'static LinkSample {
-    let mut forward = EVENTS
-        .links
-        .iter()
-        .filter(|sample| sample.direction == pathbench_record::direction::LinkDirection::Forward);
+    let mut forward = EVENTS.links.iter().filter(|sample| sample.direction == LinkDirection::Forward);
     forward.rfind(|sample| sample.t_ms <= t_ms).unwrap()
 }
 
@@ -204,23 +202,6 @@ fn captures_agree_with_the_kernels_counters() {
     );
 }
 
-/// The comments of a capture's packets on one interface; interface 0 is the forward direction.
-fn fates(capture: &[u8], interface: u32) -> Vec<String> {
-    let word = |at: usize| u32::from_le_bytes(capture[at..at + 4].try_into().unwrap());
-    let mut fates = Vec::new();
-    let mut at = 0;
-    while at < capture.len() {
-        let (kind, length) = (word(at), word(at + 4) as usize);
-        if kind == 6 && word(at + 8) == interface {
-            let options = at + 28 + (word(at + 20) as usize).next_multiple_of(4);
-            let size = usize::from(u16::from_le_bytes([capture[options + 2], capture[options + 3]]));
-            fates.push(String::from_utf8(capture[options + 4..options + 4 + size].to_vec()).unwrap());
-        }
-        at += length;
-    }
-    fates
-}
-
 /// The order numbers of forward packets that the loss model of a run dropped, and the number of forward packets.
 fn lost_packets(seed: &str, repetitions: usize) -> Vec<(Vec<usize>, usize)> {
     let text = format!(
@@ -232,9 +213,10 @@ fn lost_packets(seed: &str, repetitions: usize) -> Vec<(Vec<usize>, usize)> {
     let measured = workplace.lab_run("seeded", &text, &["--no-calibration", "--seed", seed]);
     let of_run = |run: &RunRecord| {
         let file = workplace.path().join(format!("result-seeded/captures/{}-eth.pcapng", run.id));
-        let fates = fates(&std::fs::read(file).unwrap(), 0);
-        let lost = fates.iter().enumerate().filter(|(_, fate)| fate.starts_with("dropped: loss"));
-        (lost.map(|(number, _)| number).collect(), fates.len())
+        let mut packets = read_capture(&file);
+        packets.retain(|packet| packet.direction == LinkDirection::Forward);
+        let lost = packets.iter().enumerate().filter(|(_, packet)| packet.fate.starts_with("dropped: loss"));
+        (lost.map(|(number, _)| number).collect(), packets.len())
     };
     measured.document.runs.iter().map(of_run).collect()
 }
