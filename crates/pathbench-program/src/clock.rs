@@ -40,7 +40,8 @@ impl Clock for RealClock {
     fn convert_system_time(&self, since_epoch: Duration) -> Option<Timestamp> {
         let reading = |_| {
             let (before, system) = (self.now(), WallClock::since_epoch(self));
-            (self.now().duration_since(before), before, system)
+            let now = self.now();
+            (now.duration_since(before), now, system)
         };
         let readings = (0..READINGS).map(reading);
         let mut best: Option<(Duration, Timestamp, Duration)> = None;

@@ -73,6 +73,7 @@ impl LineSource {
                 events: lines_of(&self.held.events, |line| line.run == run),
                 deliveries: lines_of(&self.held.deliveries, |line| line.run == run),
                 messages: lines_of(&self.held.messages, |line| line.run == run),
+                datagrams: lines_of(&self.held.datagrams, |line| line.run == run),
                 links: lines_of(&self.held.links, |line| line.run == run),
             }),
         }

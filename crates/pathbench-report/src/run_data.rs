@@ -1,6 +1,7 @@
 //! The records of one run on a time axis that begins with the first byte of data.
 
 use pathbench_analysis::metrics::PathCurves;
+use pathbench_record::datagram::DatagramLine;
 use pathbench_record::delivery::DeliveryLine;
 use pathbench_record::directory::RunLines;
 use pathbench_record::document::LinkSample;
@@ -22,6 +23,8 @@ pub(crate) struct RunData {
     pub(crate) events: Vec<Event>,
     pub(crate) deliveries: Vec<DeliveryLine>,
     pub(crate) messages: Vec<MessageLine>,
+    /// As messages that are due when they are sent; a lost one has no delay.
+    pub(crate) datagrams: Vec<MessageLine>,
     pub(crate) links: Vec<LinkSample>,
 }
 
@@ -32,6 +35,9 @@ impl RunData {
             events: in_order(lines.events, |line| line.t_ms),
             deliveries: in_order(lines.deliveries, |line| line.t_ms),
             messages: in_order(lines.messages, |line| line.due_ms),
+            datagrams: in_order(lines.datagrams.into_iter().filter_map(message).collect(), |line| {
+                line.due_ms
+            }),
             links: in_order(lines.links, |line| line.t_ms),
         }
     }
@@ -46,6 +52,24 @@ impl RunData {
             |event: &&Event| event.source == EventSource::Observer && event.kind == EventKind::GaveUp;
         self.events.iter().find(gave_up).map(|event| event.t_ms)
     }
+}
+
+fn message(line: DatagramLine) -> Option<MessageLine> {
+    let due_ms = line.sent_ms?;
+    Some(MessageLine {
+        run: String::new(),
+        direction: line.direction,
+        sequence: line.sequence,
+        probe: None,
+        path: Some(line.path),
+        phase: None,
+        due_ms,
+        sent_ms: line.sent_ms,
+        acknowledged_ms: line.received_ms,
+        answered_ms: None,
+        delay_ms: line.received_ms.map_or(0.0, |received_ms| received_ms - due_ms),
+        unacknowledged: line.received_ms.is_none(),
+    })
 }
 
 pub(crate) type Counter = fn(&PathFigures) -> u64;

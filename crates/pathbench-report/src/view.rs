@@ -270,6 +270,7 @@ fn held(lines: &LineSource) -> HashMap<&str, Rc<RunData>> {
     held.events.iter().for_each(|one| runs.entry(&one.run).or_default().events.push(one.clone()));
     held.deliveries.iter().for_each(|one| runs.entry(&one.run).or_default().deliveries.push(one.clone()));
     held.messages.iter().for_each(|one| runs.entry(&one.run).or_default().messages.push(one.clone()));
+    held.datagrams.iter().for_each(|one| runs.entry(&one.run).or_default().datagrams.push(one.clone()));
     held.links.iter().for_each(|one| runs.entry(&one.run).or_default().links.push(one.clone()));
     runs.into_iter().map(|(run, lines)| (run, Rc::new(RunData::from_lines(lines)))).collect()
 }

@@ -105,13 +105,13 @@ pub trait DatagramService: Debug + Send + Sync {
     fn takes(&self, datagram: &[u8]) -> bool;
 
     /// The answer to an accepted datagram, if any; it is sent to `from` from `local`, the destination address of the
-    /// datagram, where the kernel reports it. The datagram arrived at `port`, and at the time `at` if the port stamps arrivals.
+    /// datagram, where the kernel reports it. `arrival` is its port, and its time of arrival if the port stamps arrivals.
     fn answer(
         &self,
         from: SocketAddr,
         local: Option<IpAddr>,
         datagram: &[u8],
-        (port, at): (&Arc<dyn DatagramPort>, Option<Timestamp>),
+        arrival: (&Arc<dyn DatagramPort>, Option<Timestamp>),
     ) -> Option<Vec<u8>>;
 
     /// The replacement for an answer that the kernel rejects with `EMSGSIZE`: answers are sent with "don't fragment",

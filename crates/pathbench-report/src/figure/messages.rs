@@ -1,4 +1,4 @@
-//! Delays of messages: each over time, and their distribution, one line per label.
+//! Delays of messages and datagrams: each over time; of messages also their distribution, one line per label.
 
 use super::selection::{Selection, chosen, encrypted, left_out, paragraph};
 use super::spread::{self, Spread, repetitions};
@@ -12,6 +12,7 @@ use crate::pattern::{Kind, Pattern, bound_mark};
 use crate::quantity::{counted, duration};
 use crate::run_data::RunData;
 use crate::view::{GroupView, View, name_of};
+use pathbench_record::datagram::{DatagramFigures, DatagramRecord};
 use pathbench_record::direction::Direction;
 use pathbench_record::document::{DelayRecord, RunRecord};
 use pathbench_record::end::MessageLine;
@@ -23,35 +24,57 @@ const MOST_ROWS: usize = 16;
 /// A facet with more messages shows only the slowest of each pixel.
 const MOST_POINTS: usize = 1200;
 
-const fn heading(direction: Direction) -> &'static str {
-    match direction {
-        Direction::Upload => "requests of the client (upload)",
-        Direction::Download => "requests of the server (download)",
+const fn heading(direction: Direction, kind: Kind) -> &'static str {
+    match (kind, direction) {
+        (Kind::Datagrams, Direction::Upload) => "datagrams of the client (upload)",
+        (Kind::Datagrams, Direction::Download) => "datagrams of the server (download)",
+        (_, Direction::Upload) => "requests of the client (upload)",
+        (_, Direction::Download) => "requests of the server (download)",
     }
 }
 
-pub(crate) fn delay_of(view: &View, selection: &Selection) -> Chart {
-    let of_kind = |group: &GroupView| group.pattern.kind == Kind::Interactive;
+/// Whether the one-way delays are known.
+fn has_delays(run: &RunRecord) -> bool {
+    run.datagrams.values().any(|record| record.all.delay.is_some())
+}
+
+/// The delay of each message, or of each datagram by path; none if the delays of no run are known.
+pub(crate) fn delay_of(view: &View, selection: &Selection, kind: Kind) -> Option<Chart> {
+    let is_of_messages = kind != Kind::Datagrams;
+    let of_kind = |group: &GroupView| group.pattern.kind == kind;
+    let is_shown = |run: &RunRecord| is_of_messages || has_delays(run);
     let has = |direction: &Direction| {
         let runs = view.groups.iter().filter(|group| of_kind(group)).flat_map(|group| &group.runs);
-        runs.into_iter().any(|run| view.data(run).messages.iter().any(|line| line.direction == *direction))
+        runs.into_iter().any(|run| of_direction(&view.data(run), *direction).next().is_some())
     };
     let directions: Vec<Direction> = Direction::BOTH.into_iter().filter(has).collect();
     let shown: Vec<(&GroupView, &RunRecord)> =
-        selection.runs(view).filter(|(group, _)| of_kind(group)).take(MOST_ROWS).collect();
+        selection.runs(view).filter(|(group, run)| of_kind(group) && is_shown(run)).take(MOST_ROWS).collect();
+    if shown.is_empty() && !is_of_messages {
+        return None;
+    }
     let data: Vec<Rc<RunData>> = shown.iter().map(|(_, run)| view.data(run)).collect();
-    let lines = || data.iter().flat_map(|data| &data.messages);
+    let lines = || data.iter().flat_map(|data| data.messages.iter().chain(&data.datagrams));
     let events = data.iter().flat_map(|data| narrative::scenario_events(data));
     let events: Vec<f64> = events.map(|event| event.t_ms).collect();
     let frame = Frame { shared_y: true, ..Frame::of_columns(directions.len()) };
     let end_ms = lines().map(|line| line.due_ms).chain(events.iter().copied()).fold(0.0, f64::max);
     let groups: Vec<&GroupView> = shown.iter().map(|(group, _)| *group).collect();
-    let of_group = |group: &&GroupView| spreads(view, group, &directions, end_ms);
+    let of_group = |group: &&GroupView| {
+        if is_of_messages {
+            spreads(view, group, &directions, end_ms)
+        } else {
+            no_spreads(&directions, end_ms)
+        }
+    };
     let spreads: Vec<Vec<Spread>> = groups.iter().map(of_group).collect();
     let of_others = spreads.iter().flatten().flat_map(Spread::values);
+    let deadlines =
+        shown.iter().flat_map(|(_, run)| run.datagrams.values()).filter_map(|one| one.deadline_ms);
+    let delays = lines().filter(|line| is_of_messages || !line.unacknowledged).map(|line| line.delay_ms);
     let axes = (
         Scale::time(end_ms, frame.plot_width()),
-        Scale::logarithmic_ms(lines().map(|line| line.delay_ms).chain(of_others)),
+        Scale::logarithmic_ms(delays.chain(of_others).chain(deadlines.clone())),
         if shown.len() > 4 { 92.0 } else { 124.0 },
     );
     let of_run = |((group, run), spreads): (&(&GroupView, &RunRecord), &Vec<Spread>)| {
@@ -61,32 +84,48 @@ pub(crate) fn delay_of(view: &View, selection: &Selection) -> Chart {
         directions.iter().copied().enumerate().zip(spreads).map(of).collect::<Vec<_>>()
     };
     let (key, sentence) = spread::explained(spreads.iter().flatten(), groups.iter().copied()).unzip();
-    let legend = [(Key::Point(Shape::Dot, MUTED), "one message".to_owned())].into_iter().chain(keys([
-        (
-            Key::Point(Shape::Triangle, ALARM),
-            "never acknowledged: at least so long",
-            lines().any(|line| line.unacknowledged),
-        ),
-        (Key::Event, "event", !events.is_empty()),
-    ]));
+    let paths = view.paths.names.iter().filter(|name| lines().any(|line| line.path.as_ref() == Some(*name)));
+    let paths = paths.map(|name| (Key::Fill(view.paths.colour(name)), name.clone()));
+    let is_lost = lines().any(|line| line.unacknowledged);
+    let legend =
+        keys([(Key::Point(Shape::Dot, MUTED), "one message", is_of_messages)]).chain(paths).chain(keys([
+            (
+                Key::Point(Shape::Triangle, ALARM),
+                "never acknowledged: at least so long",
+                is_of_messages && is_lost,
+            ),
+            (Key::Point(Shape::Triangle, MUTED), "lost, at the upper edge", !is_of_messages && is_lost),
+            (Key::Line(DEADLINE), "deadline", deadlines.clone().next().is_some()),
+            (Key::Event, "event", !events.is_empty()),
+        ]));
     let is_thinned = |run: &RunRecord| {
         directions.iter().any(|direction| of_direction(&view.data(run), *direction).count() > MOST_POINTS)
     };
-    Chart {
-        headings: directions.iter().map(|direction| heading(*direction).to_owned()).collect(),
-        caption: caption(view, selection, shown.iter().any(|(_, run)| is_thinned(run)), sentence),
+    let what = if is_of_messages { "message" } else { "datagram" };
+    Some(Chart {
+        headings: directions.iter().map(|direction| heading(*direction, kind).to_owned()).collect(),
+        caption: caption(view, selection, kind, shown.iter().any(|(_, run)| is_thinned(run)), sentence),
         facets: shown.iter().zip(&spreads).flat_map(of_run).collect(),
         legend: legend.chain(key).collect(),
         frame,
-        shared_x: Some("time at which the message was due".to_owned()),
+        shared_x: Some(format!(
+            "time at which the {what} was {}",
+            if is_of_messages { "due" } else { "sent" }
+        )),
         empty: "There is no message to show.",
-        ..Selection { pattern: None, ..selection.clone() }.chart(view, "delay of every message")
-    }
+        ..Selection { pattern: None, ..selection.clone() }.chart(view, &format!("delay of every {what}"))
+    })
+}
+
+const DEADLINE: Stroke = Stroke { colour: ALARM, width: 1.0, dash: Some((5.0, 4.0)) };
+
+fn no_spreads(directions: &[Direction], end_ms: f64) -> Vec<Spread> {
+    directions.iter().map(|_| Spread::covering(end_ms)).collect()
 }
 
 /// The delays of all messages of the valid runs, by direction.
 fn spreads(view: &View, group: &GroupView, directions: &[Direction], end_ms: f64) -> Vec<Spread> {
-    let mut spreads: Vec<Spread> = directions.iter().map(|_| Spread::covering(end_ms)).collect();
+    let mut spreads = no_spreads(directions, end_ms);
     for run in repetitions(group) {
         let data = view.data(run);
         for (spread, direction) in spreads.iter_mut().zip(directions) {
@@ -97,7 +136,7 @@ fn spreads(view: &View, group: &GroupView, directions: &[Direction], end_ms: f64
 }
 
 fn of_direction(data: &RunData, direction: Direction) -> impl Iterator<Item = &MessageLine> {
-    data.messages.iter().filter(move |line| line.direction == direction)
+    data.messages.iter().chain(&data.datagrams).filter(move |line| line.direction == direction)
 }
 
 fn facet(
@@ -117,17 +156,80 @@ fn facet(
     };
     let colour = group.transport().map_or(INK, transport_colour);
     let mut marks = spread.lines("spread over the valid runs", colour);
-    marks.extend([points(false, (Shape::Dot, colour, 2.6)), points(true, (Shape::Triangle, ALARM, 4.0))]);
+    let record = run.datagrams.get(&direction);
+    match record {
+        Some(record) => marks.extend(flow_marks(view, record, &shown, (time, delays))),
+        None => marks
+            .extend([points(false, (Shape::Dot, colour, 2.6)), points(true, (Shape::Triangle, ALARM, 4.0))]),
+    }
     let empty = (all == 0).then(|| "no message was due".to_owned());
     let delay = run.directions.iter().find(|one| one.direction == direction);
     let is_first = column == 0;
     let strips = vec![Strip { empty, ..Strip::new(*height, delays.clone(), marks) }];
     Facet {
-        facts: delay.and_then(|one| one.delay_ms.as_ref()).map(facts).unwrap_or_default(),
+        facts: delay
+            .and_then(|one| one.delay_ms.as_ref())
+            .map(facts)
+            .or_else(|| record.map(flow_facts))
+            .unwrap_or_default(),
         remarks: if is_first { vec![(MUTED, chosen(group, run))] } else { Vec::new() },
         events: narrative::scenario_events(&data),
         ..Facet::new(if is_first { selection.name(group) } else { String::new() }, time.clone(), strips)
     }
+}
+
+/// The datagrams of each path in its colour: lost ones at the upper edge, a row for each path.
+fn flow_marks(
+    view: &View,
+    record: &DatagramRecord,
+    lines: &[&MessageLine],
+    (time, delays): (&Scale, &Scale),
+) -> Vec<Mark> {
+    let mut marks = Vec::new();
+    if let Some(deadline_ms) = record.deadline_ms {
+        let points = vec![(time.low, deadline_ms), (time.high, deadline_ms)];
+        marks.push(Mark::line("deadline", points, DEADLINE));
+    }
+    for (row, path) in record.paths.keys().enumerate() {
+        let colour = view.paths.colour(path);
+        let of_path = |is_lost: bool| {
+            let of_path = |line: &&&MessageLine| line.path.as_ref() == Some(path);
+            lines.iter().filter(of_path).filter(move |line| line.unacknowledged == is_lost)
+        };
+        let arrived = of_path(false).map(|line| Point {
+            tooltip: format!(
+                "datagram {}: {}, sent at {}",
+                line.sequence,
+                duration(line.delay_ms),
+                duration(line.due_ms)
+            ),
+            ..point(line)
+        });
+        marks.push(Mark::points(path, (Shape::Dot, colour, 1.8), arrived));
+        // On the logarithmic scale, rows at equal distances.
+        let y =
+            delays.high / (delays.high / delays.low.max(f64::MIN_POSITIVE)).powf((row + 1) as f64 * LOST_ROW);
+        let lost = of_path(true).map(|line| Point {
+            x: line.due_ms,
+            y,
+            tooltip: format!("datagram {} on {path}: lost, sent at {}", line.sequence, duration(line.due_ms)),
+        });
+        marks.push(Mark::points(path, (Shape::Triangle, colour, 3.0), lost));
+    }
+    marks
+}
+
+/// Distance of the rows of lost datagrams, as part of the height.
+const LOST_ROW: f64 = 0.06;
+
+fn flow_facts(record: &DatagramRecord) -> Vec<String> {
+    let percent =
+        |share: Option<f64>| share.map_or("none sent".to_owned(), |share| format!("{:.1} %", share * 100.0));
+    let of_path = |(path, one): (&String, &DatagramFigures)| {
+        let late = one.late_share.map_or(String::new(), |late| format!(", late {}", percent(Some(late))));
+        format!("{path}: lost {}{late}", percent(one.loss))
+    };
+    record.paths.iter().map(of_path).collect()
 }
 
 fn point(line: &MessageLine) -> Point {
@@ -141,11 +243,10 @@ fn thinned<'a>(messages: Vec<&'a MessageLine>, time: &Scale) -> Vec<&'a MessageL
     if messages.len() <= MOST_POINTS {
         return messages;
     }
-    let mut slowest: BTreeMap<(i64, bool), &MessageLine> = BTreeMap::new();
+    let mut slowest: BTreeMap<(i64, bool, Option<&str>), &MessageLine> = BTreeMap::new();
     for line in messages {
-        let shown = slowest
-            .entry(((time.part(line.due_ms) * 400.0).round() as i64, line.unacknowledged))
-            .or_insert(line);
+        let pixel = (time.part(line.due_ms) * 400.0).round() as i64;
+        let shown = slowest.entry((pixel, line.unacknowledged, line.path.as_deref())).or_insert(line);
         if line.delay_ms > shown.delay_ms {
             *shown = line;
         }
@@ -166,9 +267,15 @@ fn facts(delay: &DelayRecord) -> Vec<String> {
     facts.into_iter().chain(never).collect()
 }
 
-fn caption(view: &View, selection: &Selection, is_thinned: bool, spread: Option<String>) -> Vec<String> {
+fn caption(
+    view: &View,
+    selection: &Selection,
+    kind: Kind,
+    is_thinned: bool,
+    spread: Option<String>,
+) -> Vec<String> {
     let groups = view.groups.iter();
-    let mine = groups.filter(|group| group.pattern.kind == Kind::Interactive && selection.has(group));
+    let mine = groups.filter(|group| group.pattern.kind == kind && selection.has(group));
     let mut paragraphs: Vec<String> = mine
         .map(|group| narrative::story(view, group))
         .map(|story| format!("{} {}.", story.label, story.headline))
@@ -178,6 +285,9 @@ fn caption(view: &View, selection: &Selection, is_thinned: bool, spread: Option<
     }
     let delay = "Delay: from the moment a message is due, on a grid that never slips, to its acknowledgement. The scale is \
                  logarithmic. Each row is one run, the one whose 95th percentile is the median.";
+    let flow = "Delay: from the moment the sender's application passes a datagram on until the receiver's kernel has it. The \
+                scale is logarithmic. Late are those above the deadline. Each row is one run.";
+    let delay = if kind == Kind::Datagrams { flow } else { delay };
     let thinned = "Of many messages within one pixel, the slowest is drawn.";
     let spread = spread.unwrap_or_default();
     paragraphs.push(paragraph(&[delay, if is_thinned { thinned } else { "" }, &spread, &encrypted(view)]));
@@ -265,7 +375,9 @@ pub(crate) fn distribution_of(view: &View, pattern: Pattern) -> Chart {
     };
     let legend =
         members().map(|(group, stroke)| (Key::Line(stroke), name_of(group.label, None, group.variant)));
-    let headings = plots.iter().map(|(direction, _)| direction.map_or("round trips", heading).to_owned());
+    let headings = plots
+        .iter()
+        .map(|(direction, _)| direction.map_or("round trips", |one| heading(one, pattern.kind)).to_owned());
     let what = if pattern.kind == Kind::Ping { "round trips of pings" } else { "delay of messages" };
     Chart {
         legend: legend.collect(),

@@ -82,13 +82,19 @@ impl FigureSet<'_, '_> {
         let view = self.view;
         let runs = || view.of_pattern(pattern).flat_map(|group| &group.runs);
         match pattern.kind {
-            Kind::Throughput | Kind::Bulk | Kind::Datagrams => self.add_timelines(selection),
+            Kind::Throughput | Kind::Bulk => self.add_timelines(selection),
+            Kind::Datagrams => {
+                self.add_variants("datagrams", MOST_PANELS, selection, |one| {
+                    delay_of(view, one, pattern.kind)
+                });
+                self.add_timelines(selection);
+            }
             Kind::Ping => {}
             Kind::Responsiveness => {
                 self.add_variants("response", MOST_PANELS / 3, selection, |one| response_of(view, one));
             }
             Kind::Interactive => {
-                self.add_variants("delay", MOST_PANELS, selection, |one| Some(delay_of(view, one)));
+                self.add_variants("delay", MOST_PANELS, selection, |one| delay_of(view, one, pattern.kind));
                 let mut multipath = view.of_pattern(pattern).filter(|group| group.is_multipath());
                 let delivered = |run: &&RunRecord| !view.data(run).deliveries.is_empty();
                 if multipath.any(|group| group.runs.iter().any(delivered)) {

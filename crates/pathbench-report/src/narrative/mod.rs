@@ -300,7 +300,21 @@ pub(crate) fn traffic(run: &RunRecord) -> String {
             "request_bytes" => Some(format!("requests of {}", plain(&bytes(figure as u64)))),
             "response_bytes" => Some(format!("responses of {}", plain(&bytes(figure as u64)))),
             "timeout_ms" => Some(format!("timeout {}", plain(&duration(figure)))),
-            "linger_ms" => Some(format!("waits {} for the last acknowledgement", plain(&duration(figure)))),
+            "linger_ms" => {
+                let last = if of("frames_per_second").is_some() { "datagram" } else { "acknowledgement" };
+                Some(format!("waits {} for the last {last}", plain(&duration(figure))))
+            }
+            "frames_per_second" => {
+                let size = number("frame_bytes").map_or(String::new(), |size| format!(" of {size} bytes"));
+                Some(format!("{figure} frames{size} a second"))
+            }
+            "frame_bytes" => None,
+            "packet_bytes" => {
+                (number("frame_bytes") > Some(figure)).then(|| format!("packets of {figure} bytes at most"))
+            }
+            "deadline_ms" => Some(format!("late after {}", plain(&duration(figure)))),
+            "paths" if value == 1 => None,
+            "paths" => Some(format!("on {} at once", counted(figure as u32, "path"))),
             _ => Some(format!("{key} {}", value_text(value))),
         });
     }

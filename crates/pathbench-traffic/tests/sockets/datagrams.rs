@@ -204,6 +204,59 @@ fn only_a_proved_address_of_an_admitted_test_gets_datagrams() {
     }
 }
 
+/// A path that joined a test, and its session and cookie from another address: neither adds a datagram beyond the plan.
+#[test]
+fn a_cookie_is_of_no_use_from_another_address_or_after_its_test() {
+    let service = Service::start(ServerLimits::default());
+    let parameters = DatagramsParameters { direction: DataDirection::Upload, ..short() };
+    let plan = service.plan(Transport::Udp, parameters.clone());
+    let open = || {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.connect(service.address).unwrap();
+        socket.set_read_timeout(Some(20 * MS)).unwrap();
+        socket
+    };
+    let (socket, elsewhere) = (open(), open());
+    let mut join = PathJoin::new(plan.test, 0, 7, None);
+    let outcome = std::thread::scope(|scope| {
+        let client = scope.spawn(|| run_client(&plan, &clock(), &Unobserved));
+        // As soon as the server has admitted the test, this path takes the place of the client's.
+        let mut buffer = [0; 2048];
+        while !join.is_joined() && !client.is_finished() {
+            if let Some(request) = join.poll(clock().now()) {
+                socket.send(&request).unwrap();
+            }
+            let answer =
+                socket.recv(&mut buffer).ok().and_then(|length| DatagramMessage::decode(&buffer[..length]));
+            answer.into_iter().for_each(|answer| join.receive(clock().now(), &answer));
+        }
+        for sequence in 0..50 {
+            let flow = DatagramMessage {
+                cookie: join.cookie(),
+                ..DatagramMessage::new(DatagramKind::Flow, 7, 1_000 + sequence)
+            };
+            elsewhere.send(&flow.encode(160)).unwrap();
+            socket.send(&flow.encode(160)).unwrap();
+        }
+        client.join().unwrap()
+    });
+    assert!(join.is_joined());
+    let (_, server) = completed(outcome);
+    assert_eq!(log(&server).foreign, 50, "none from the other address");
+    assert!(log(&server).received.iter().all(|one| u64::from(one.sequence) < parameters.datagrams()));
+    let flow = DatagramMessage { cookie: join.cookie(), ..DatagramMessage::new(DatagramKind::Flow, 7, 1) };
+    let (_, server) = std::thread::scope(|scope| {
+        let client = scope.spawn(|| service.run(Transport::Udp, parameters));
+        while !client.is_finished() {
+            socket.send(&flow.encode(160)).unwrap();
+            std::thread::sleep(20 * MS);
+        }
+        client.join().unwrap()
+    });
+    assert_eq!(log(&server).foreign, 0, "the session ended with its test");
+    assert_eq!(sequences(&log(&server).received).len(), log(&server).received.len());
+}
+
 #[test]
 fn a_record_with_impossible_datagrams_is_refused() {
     let service = Service::start(ServerLimits::default());

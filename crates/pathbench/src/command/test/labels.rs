@@ -46,7 +46,9 @@ pub(super) fn expected_data<'a>(
     for run in runs {
         let (time, bytes) = plan.patterns[run.pattern].volume();
         let filled = if run.label.transport.is_multipath() { paths.clamp(1, MOST_TEST_PATHS) } else { 1 };
-        bulk_bytes = bulk_bytes.saturating_add(bytes);
+        // Each path of udp has a flow of its own.
+        let flows = if run.label.transport == Transport::Udp { paths.clamp(1, MOST_TEST_PATHS) } else { 1 };
+        bulk_bytes = bulk_bytes.saturating_add(bytes.saturating_mul(flows as u64));
         seconds_of_paths += time.as_secs_f64() * filled as f64;
     }
     let size = |bytes: f64| plain(&scaled(bytes, &[(1e9, "GB"), (1e6, "MB"), (1e3, "kB")]));

@@ -14,7 +14,7 @@ use pathbench_record::pattern::{
 };
 use pathbench_record::response::ResponsivenessParameters;
 use pathbench_record::transport::Transport;
-use pathbench_record::units::{Size, Span};
+use pathbench_record::units::{Rate, Size, Span, UnitError};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -80,11 +80,12 @@ pub(crate) struct TrafficArgs {
     /// Size of the bulk download
     #[arg(long, value_name = "SIZE", default_value = "10MB")]
     pub(super) bulk_bytes: Size,
-    /// Pattern datagrams: voice (50 packets of 160 bytes a second), video (60 frames of 20 kB a second) or `RATExBYTES`
+    /// Pattern datagrams: voice (50 packets of 160 bytes a second), video (60 frames of 20 kB a second), `NUMBERxBYTES`
+    /// (frames a second) or `RATExBYTES`
     #[arg(long, value_name = "KIND", default_value = "voice")]
     pub(super) datagrams: DatagramKindArgument,
     /// Pattern datagrams: a datagram that arrives later than this after it was sent is late
-    #[arg(long, value_name = "TIME", default_value = "150ms")]
+    #[arg(long, value_name = "TIME", default_value = "150ms", value_parser = deadline)]
     pub(super) deadline: Span,
     /// mpquic: the scheduler, which decides on which path data is sent
     #[arg(long, value_name = "NAME", default_value = "lowest-rtt", value_parser = scheduler_parser())]
@@ -138,11 +139,26 @@ impl FromStr for DatagramKindArgument {
             "video" => return Ok(of(DatagramsParameters::video())),
             _ => {}
         }
-        let numbers = text.split_once('x').and_then(|(rate, bytes)| {
-            Some(Self { frames_per_second: rate.parse().ok()?, frame_bytes: bytes.parse().ok()? })
+        let numbers = text.split_once('x').and_then(|(number, bytes)| {
+            let frame_bytes: u32 = bytes.parse().ok()?;
+            let frames_of = |rate: Rate| {
+                let frame_bits = u64::from(frame_bytes.max(1)) * 8;
+                u32::try_from((rate.0 + frame_bits / 2) / frame_bits).unwrap_or(u32::MAX).max(1)
+            };
+            let frames_per_second = number.parse().ok().or_else(|| number.parse().ok().map(frames_of))?;
+            Some(Self { frames_per_second, frame_bytes })
         });
-        numbers.ok_or_else(|| "give voice, video or RATExBYTES, 100x300 for example".to_owned())
+        numbers.ok_or_else(|| {
+            "give voice, video, NUMBERxBYTES or RATExBYTES: 100x300 or 2mbitx1200, for example".to_owned()
+        })
     }
+}
+
+/// As in scenarios.
+fn deadline(text: &str) -> Result<Span, String> {
+    let span: Span = text.parse().map_err(|error: UnitError| error.to_string())?;
+    let possible = Duration::from_millis(1)..=Duration::from_secs(60);
+    if possible.contains(&span.0) { Ok(span) } else { Err("give 1ms to 60s".to_owned()) }
 }
 
 /// A pattern of the suite with its name in results.
@@ -175,7 +191,10 @@ impl SuitePattern {
             }
             // A few kilobytes per second.
             PatternParameters::Ping(_) | PatternParameters::Interactive(_) => (Duration::ZERO, 0),
-            PatternParameters::Datagrams(datagrams) => (Duration::ZERO, datagrams.bytes()),
+            PatternParameters::Datagrams(datagrams) => {
+                let directions = if datagrams.direction == DataDirection::Both { 2 } else { 1 };
+                (Duration::ZERO, datagrams.bytes().saturating_mul(directions))
+            }
         }
     }
 
@@ -428,5 +447,22 @@ mod tests {
     fn a_study_until_a_precision_has_many_repetitions() {
         assert_eq!(plan(&["--until-ci", "5%"]).unwrap().repeat, 100);
         assert_eq!(plan(&["--until-ci", "5%", "--repeat", "8", "--warm-up", "2"]).unwrap().repeat, 8);
+    }
+
+    #[test]
+    fn datagrams_have_a_number_of_frames_or_a_rate() {
+        let frames = |text: &str| {
+            let kind: DatagramKindArgument = text.parse().unwrap();
+            (kind.frames_per_second, kind.frame_bytes)
+        };
+        assert_eq!(frames("video"), (60, 20_000));
+        assert_eq!(frames("100x300"), (100, 300));
+        // 208.3 frames a second.
+        assert_eq!(frames("2mbitx1200"), (208, 1_200));
+        for wrong in ["audio", "100", "2mbit", "x300", "100x", "2MBx300", "-1x300"] {
+            assert!(wrong.parse::<DatagramKindArgument>().is_err(), "{wrong}");
+        }
+        assert_eq!(deadline("39ms").map(|span| span.0), Ok(Duration::from_millis(39)));
+        assert!(deadline("0ms").is_err() && deadline("61s").is_err() && deadline("39").is_err());
     }
 }
