@@ -123,6 +123,12 @@ impl DatagramsParameters {
         self.frames().saturating_mul(u64::from(self.frame_bytes)).saturating_mul(u64::from(self.paths))
     }
 
+    /// Payload of one direction on all paths, per second.
+    pub fn rate_bps(&self) -> u64 {
+        let frames = u64::from(self.frames_per_second).saturating_mul(self.paths.into());
+        frames.saturating_mul(u64::from(self.frame_bytes)).saturating_mul(8)
+    }
+
     /// Sending time and the wait for the last datagrams.
     pub fn nominal_duration(&self) -> Duration {
         self.duration.saturating_add(self.linger)

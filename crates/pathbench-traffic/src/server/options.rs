@@ -204,6 +204,15 @@ impl ServerLimits {
                 duration(needed),
                 duration(self.max_duration)
             ))
+        } else if let (PatternParameters::Datagrams(datagrams), Some(most)) = (parameters, self.max_rate_bps)
+            && datagrams.rate_bps() > most
+        {
+            // The server would drop those beyond its limit, which the result could not tell from losses of the network.
+            let mbps = |bps: u64| format!("{:.3} Mbit/s", bps as f64 / 1e6);
+            let (asked, most) = (mbps(datagrams.rate_bps()), mbps(most));
+            Some(format!(
+                "datagrams at {asked} were requested; this server allows a client {most} in each direction"
+            ))
         } else {
             None
         }
