@@ -2,7 +2,7 @@
 //! measured is absent, and a comment gives the reason.
 
 use pathbench_analysis::line::{
-    DirectionEstimate, LEAST_JITTER_MS, LineEstimate, LossBasis, LossEstimate, QueueEstimate,
+    DirectionEstimate, LEAST_JITTER_MS, LineEstimate, LossBasis, LossEstimate, QueueBasis, QueueEstimate, RateBasis,
 };
 use pathbench_record::direction::Direction;
 use pathbench_record::units::Span;
@@ -97,6 +97,12 @@ fn ms(value: f64) -> String {
     Span(micros).to_string()
 }
 
+/// Three or four significant digits.
+fn mbps(bps: f64) -> String {
+    let digits = if bps < 10e6 { 3 } else { 1 };
+    format!("{:.digits$}", bps / 1e6)
+}
+
 #[derive(Default)]
 struct Text(String);
 
@@ -153,15 +159,19 @@ impl Text {
         if !has("delay_trace") {
             self.delay(estimate);
         }
-        let common_loss = estimate.upload.loss.is_none() && estimate.download.loss.is_none();
-        if !has("loss_trace") && common_loss {
+        let unmeasured = match (&estimate.upload.loss, &estimate.download.loss) {
+            (Err(reason), Err(_)) => Some(reason),
+            _ => None,
+        };
+        if let Some(reason) = unmeasured.filter(|_| !has("loss_trace")) {
+            self.comment(&format!("loss by direction: not measured: {reason}"));
             self.loss(estimate.loss(Direction::Upload));
         }
         for direction in Direction::BOTH {
             self.line(&format!("\n[path.{}]", direction.name()));
             self.direction(
                 estimate.direction(direction),
-                has("loss_trace") || common_loss,
+                has("loss_trace") || unmeasured.is_some(),
                 estimate.loss(direction),
             );
         }
@@ -198,7 +208,7 @@ impl Text {
 
     fn loss(&mut self, loss: Option<LossEstimate>) {
         let Some(loss) = loss else { return };
-        let percent = |share: f64| format!("{:.2} %", share * 100.0);
+        let percent = |share: f64| format!("{:.2}", share * 100.0);
         let [low, high] = loss.interval.map(percent);
         let (basis, share) = match loss.basis {
             LossBasis::RoundTrips => (
@@ -207,15 +217,15 @@ impl Text {
             ),
             LossBasis::Datagrams => ("datagrams of this direction were lost", ""),
         };
-        let coarse = if loss.is_coarse() { "; too few for a good estimate" } else { "" };
         let counts = format!("{} of {} {basis}{share}", loss.lost, loss.sent);
-        if loss.lost == 0 {
-            self.comment(&format!(
-                "loss: {counts}: at most {high} in one direction (95 %), so it is left out"
+        if !loss.is_distinct() {
+            return self.comment(&format!(
+                "loss: not told from none: {counts}: at most {high} % in one direction (95 %), so it is left out"
             ));
-            return;
         }
-        let measurement = format!("loss: {counts}: {low} to {high} (95 %){coarse}");
+        let coarse = if loss.is_coarse() { "; too few for a good estimate" } else { "" };
+        let measurement =
+            format!("loss: {} % ({low} to {high} at 95 %): {counts}{coarse}", percent(loss.loss));
         self.value("loss", &quote(&format!("{:.3}%", loss.loss * 100.0)), &measurement);
     }
 
@@ -232,19 +242,38 @@ impl Text {
             Ok(rate) => rate,
             Err(reason) => return self.absent("rate", reason),
         };
-        let congestion = direction.congestion.as_deref().map(|name| format!(" ({name})")).unwrap_or_default();
-        let limited = match &direction.queue {
-            Ok(queue) if !queue.is_filled() => "; the queue never filled, so the line may have more",
-            _ => "",
+        let measurement = match rate.basis {
+            RateBasis::Tcp { goodput_mbps, payload_bytes, probes_bps } => {
+                let sender =
+                    direction.congestion.as_deref().map(|name| format!(" ({name})")).unwrap_or_default();
+                let limited = match &direction.queue {
+                    Ok(queue) if !queue.is_filled() => "; the queue never filled, so the line may have more",
+                    _ => "",
+                };
+                let probes = match probes_bps {
+                    0 => String::new(),
+                    bps => format!(", and {:.0} kbit/s of probes", bps as f64 / 1e3),
+                };
+                format!(
+                    "rate: {goodput_mbps:.2} Mbit/s of TCP{sender} alone on this path, {payload_bytes} bytes in each frame of {}{probes}{limited}",
+                    rate.frame_bytes
+                )
+            }
+            RateBasis::Datagrams { fill, loss } => {
+                let behind = match loss {
+                    0.0 => String::new(),
+                    loss => format!(", and {:.2} % of the rate were lost behind it, as without load", loss * 100.0),
+                };
+                format!(
+                    "rate: {} of {} Mbit/s of datagrams arrived in {:.1} s, in frames of {} bytes (standard error {:.1} %){behind}",
+                    mbps(fill.arrived_bps),
+                    mbps(fill.offered_bps),
+                    fill.seconds,
+                    rate.frame_bytes,
+                    fill.error * 100.0
+                )
+            }
         };
-        let probes = match rate.probes_bps {
-            0 => String::new(),
-            bps => format!(", and {:.0} kbit/s of probes", bps as f64 / 1e3),
-        };
-        let measurement = format!(
-            "rate: {:.2} Mbit/s of TCP{congestion} alone on this path, {} bytes in each frame of {}{probes}{limited}",
-            rate.goodput_mbps, rate.payload_bytes, rate.frame_bytes
-        );
         if !(RATES_BPS[0]..=RATES_BPS[1]).contains(&rate.rate_bps) {
             return self.absent("rate", &format!("{measurement} is no rate of a scenario"));
         }
@@ -258,25 +287,38 @@ impl Text {
             (Ok(_), Err(_)) => return self.absent("queue", "without a rate there is none"),
         };
         if !queue.is_filled() {
-            self.comment(&format!(
-                "queue: TCP added {:.2} ms to the round trip, so it filled no queue, and the size is unknown",
+            let load = match queue.basis {
+                QueueBasis::Probes { .. } => "TCP added",
+                QueueBasis::Datagrams { .. } => "datagrams above the rate added",
+            };
+            return self.comment(&format!(
+                "queue: {load} {:.2} ms to the delay, so no queue filled, and the size is unknown",
                 queue.queue_ms
             ));
-            return;
         }
-        let bound = match &direction.congestion {
-            Some(name) if !direction.fills_queues() => {
-                format!("; {name} does not fill a queue, so it may be larger")
+        let measurement = match queue.basis {
+            QueueBasis::Probes { probes, loaded_rtt_ms } => {
+                let bound = match &direction.congestion {
+                    Some(name) if !direction.fills_queues() => {
+                        format!("; {name} does not fill a queue, so it may be larger")
+                    }
+                    _ => String::new(),
+                };
+                format!(
+                    "queue: {probes} UDP probes while TCP filled it: {loaded_rtt_ms:.1} ms at the {:.0}th percentile, {:.1} ms above the 90th of the idle path{bound}",
+                    QueueEstimate::PERCENTILE * 100.0,
+                    queue.queue_ms
+                )
             }
-            _ => String::new(),
+            QueueBasis::Datagrams { arrived, is_full } => {
+                let bound =
+                    if is_full { "" } else { "; it dropped few of them, so it may be larger" };
+                format!(
+                    "queue: median delay of {arrived} datagrams above the rate, {:.1} ms above that of the series for the loss{bound}",
+                    queue.queue_ms
+                )
+            }
         };
-        let measurement = format!(
-            "queue: {} UDP probes while TCP filled it: {:.1} ms at the {:.0}th percentile, {:.1} ms above the 90th of the idle path{bound}",
-            queue.probes,
-            queue.loaded_rtt_ms,
-            QueueEstimate::PERCENTILE * 100.0,
-            queue.queue_ms
-        );
         self.value("queue", &quote(&ms(queue.queue_ms)), &measurement);
     }
 

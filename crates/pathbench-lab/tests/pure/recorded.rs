@@ -1,8 +1,8 @@
 //! Scenarios of measured lines: valid as written, with the measured values only, and a comment for each.
 
 use pathbench_analysis::line::{
-    DirectionEstimate, IdleEstimate, LineEstimate, LineProbe, LossBasis, LossEstimate, QueueEstimate,
-    RateEstimate,
+    DirectionEstimate, FillEstimate, IdleEstimate, LineEstimate, LineProbe, LossBasis, LossEstimate,
+    QueueBasis, QueueEstimate, RateEstimate,
 };
 use pathbench_lab::scenario::{
     LinkPlan, Overrides, RecordedLine, RecordedLines, RecordedTraffic, ScenarioPlan, ScenarioSource, plan,
@@ -22,12 +22,13 @@ fn idle(rtt_ms: f64, above_ms: f64, lost_of_100: u32) -> IdleEstimate {
 }
 
 fn direction(goodput_mbps: f64, queue_ms: f64) -> DirectionEstimate {
-    let queue = QueueEstimate { probes: 300, loaded_rtt_ms: 30.0 + queue_ms, queue_ms };
+    let basis = QueueBasis::Probes { probes: 300, loaded_rtt_ms: 30.0 + queue_ms };
+    let queue = QueueEstimate { basis, queue_ms };
     let rate = RateEstimate::from_goodput(goodput_mbps, 1_492, AddressFamily::Ipv4);
     DirectionEstimate {
         rate: rate.ok_or_else(|| "nothing".to_owned()),
         queue: Ok(queue),
-        loss: None,
+        loss: Err("the server takes no datagrams".to_owned()),
         congestion: Some("reno".to_owned()),
     }
 }
@@ -83,7 +84,8 @@ fn measured_values_are_those_of_the_scenario() {
     assert!((delay_ms - 11.23).abs() < 0.02, "{delay_ms}");
     assert_eq!((down.jitter, up.mtu_bytes), (Duration::from_millis(1), 1_492));
     assert_eq!(down.independent_loss(), Some(0.0));
-    assert!(text.contains("# loss: 0 of 1000 round trips"), "{text}");
+    assert!(text.contains("# loss by direction: not measured: the server takes no datagrams"), "{text}");
+    assert!(text.contains("# loss: not told from none: 0 of 1000 round trips"), "{text}");
     let values = text.lines().zip(text.lines().skip(1)).filter(|(_, line)| {
         ["mtu", "delay", "jitter", "rate", "queue"].iter().any(|key| line.starts_with(&format!("{key} = ")))
     });
@@ -113,14 +115,15 @@ fn a_value_that_was_not_measured_is_absent_with_its_reason() {
     estimate.mtu_bytes = Err("no answer".to_owned());
     estimate.upload.rate = Err("the server\nrefused".to_owned());
     estimate.upload.queue = Err("the server refused".to_owned());
-    estimate.download.queue = Ok(QueueEstimate { probes: 300, loaded_rtt_ms: 24.4, queue_ms: 0.4 });
+    let basis = QueueBasis::Probes { probes: 300, loaded_rtt_ms: 24.4 };
+    estimate.download.queue = Ok(QueueEstimate { basis, queue_ms: 0.4 });
     let text = recorded_scenario(&recorded(vec![silent]));
     for part in [
         "# delay, jitter and loss: not measured: 0 of 500 UDP probes were answered",
         "# mtu: not measured: no answer",
         "# rate: not measured: the server refused",
         "the queue never filled, so the line may have more",
-        "so it filled no queue",
+        "so no queue filled",
     ] {
         assert!(text.contains(part), "{part}\n{text}");
     }
@@ -137,14 +140,15 @@ fn loss_is_written_with_its_interval_in_the_direction_that_has_it() {
     let text = recorded_scenario(&recorded(vec![lossy.clone()]));
     let loss = links(&text)[0].forward.independent_loss().unwrap();
     assert!((1.0 - (1.0 - loss).powi(2) - 0.02).abs() < 1e-4, "{loss}");
-    assert!(text.contains("# loss: 20 of 1000 round trips"), "{text}");
+    assert!(text.contains(" at 95 %): 20 of 1000 round trips"), "{text}");
     assert!(
         text.contains("# jitter: 0.02 ms in the mean of each direction, which hosts have themselves"),
         "{text}"
     );
-    lossy.estimate.download.loss = LossEstimate::from_counts(5_000, 3, LossBasis::Datagrams);
-    lossy.estimate.upload.loss = LossEstimate::from_counts(5_000, 100, LossBasis::Datagrams);
-    let text = recorded_scenario(&recorded(vec![lossy]));
+    let counted = |lost| LossEstimate::from_counts(5_000, lost, LossBasis::Datagrams).unwrap();
+    lossy.estimate.download.loss = Ok(counted(3));
+    lossy.estimate.upload.loss = Ok(counted(100));
+    let text = recorded_scenario(&recorded(vec![lossy.clone()]));
     let link = &links(&text)[0];
     assert_eq!(
         (link.forward.independent_loss(), link.reverse.independent_loss()),
@@ -152,10 +156,15 @@ fn loss_is_written_with_its_interval_in_the_direction_that_has_it() {
     );
     assert!(
         text.contains(
-            "# loss: 3 of 5000 datagrams of this direction were lost: 0.02 % to 0.18 % (95 %); too few"
+            "# loss: 0.06 % (0.02 to 0.18 at 95 %): 3 of 5000 datagrams of this direction were lost; too few"
         ),
         "{text}"
     );
+    lossy.estimate.download.loss = Ok(counted(2));
+    let text = recorded_scenario(&recorded(vec![lossy]));
+    assert_eq!(links(&text)[0].reverse.independent_loss(), Some(0.0));
+    let bound = "# loss: not told from none: 2 of 5000 datagrams of this direction were lost: at most 0.15 %";
+    assert!(text.contains(bound), "{text}");
 }
 
 #[test]
@@ -165,6 +174,35 @@ fn a_queue_that_the_sender_does_not_fill_is_a_lower_bound() {
     let text = recorded_scenario(&recorded(vec![slow]));
     assert!(text.contains("TCP (reno)") && text.contains("TCP (bbr)"), "{text}");
     assert_eq!(text.matches("bbr does not fill a queue, so it may be larger").count(), 1, "{text}");
+}
+
+#[test]
+fn values_by_datagrams_name_their_flows() {
+    let fill = FillEstimate {
+        offered_bps: 11e6,
+        arrived_bps: 5.5e6,
+        error: 0.004,
+        seconds: 3.0,
+        frame_bytes: 1_506,
+        judged: 455,
+        delay_ms: 180.0,
+        is_full: false,
+    };
+    let mut dsl = line("dsl");
+    dsl.estimate.download.rate = RateEstimate::from_fill(&fill, 0.02).ok_or_else(String::new);
+    let basis = QueueBasis::Datagrams { arrived: 455, is_full: false };
+    dsl.estimate.download.queue = Ok(QueueEstimate { basis, queue_ms: 151.2 });
+    let text = recorded_scenario(&recorded(vec![dsl]));
+    // 2 % of the rate are lost behind it.
+    assert_eq!(links(&text)[0].reverse.rate, RateModel::Constant(5_612_000));
+    for part in [
+        "# rate: 5.500 of 11.0 Mbit/s of datagrams arrived in 3.0 s, in frames of 1506 bytes (standard error 0.4 %)",
+        "and 2.00 % of the rate were lost behind it",
+        "# queue: median delay of 455 datagrams above the rate, 151.2 ms above",
+        "it dropped few of them, so it may be larger",
+    ] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
 }
 
 #[test]

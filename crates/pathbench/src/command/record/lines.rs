@@ -1,11 +1,15 @@
-//! Measures each path alone: idle probes, the MTU, and TCP in each direction with probes beside it.
+//! Measures each path alone: idle probes, the MTU, TCP for a rough rate, and flows of datagrams. Where datagrams do not work,
+//! TCP with probes beside it.
 
+use super::flows::{FILL, FlowPath, SERIES};
+use super::runner::{TICK, TestRunner};
 use crate::client::discovery::Reached;
-use crate::client::{Clocks, ServerTarget, TestClient, TestEvidence, busy_wait, start_test};
+use crate::client::{Clocks, ServerTarget, TestClient, TestEvidence};
 use crate::progress::ProgressDisplay;
 use pathbench_analysis::assembly::ClientPath;
 use pathbench_analysis::line::{
-    DirectionEstimate, IdleEstimate, LineEstimate, LineProbe, MeasuredValue, QueueEstimate, RateEstimate,
+    DirectionEstimate, IdleEstimate, LineEstimate, LineProbe, LossBasis, LossEstimate, MeasuredValue,
+    QueueEstimate, RateEstimate, SeriesEstimate,
 };
 use pathbench_host::paths::HostNetwork;
 use pathbench_lab::scenario::{RecordedLine, RecordedLines, RecordedTraffic};
@@ -23,29 +27,35 @@ use pathbench_transport::lock;
 use std::net::SocketAddr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::RecvTimeoutError;
 use std::thread;
 use std::time::Duration;
 
 /// Time of the idle probes, and the interval of all probes of a path.
-const IDLE: Duration = Duration::from_secs(10);
+const IDLE: Duration = Duration::from_secs(4);
 const PROBE_INTERVAL: Duration = Duration::from_millis(20);
-/// TCP in each direction: it fills the queue before the measured time.
-const OMITTED: Duration = Duration::from_secs(4);
-const MEASURED: Duration = Duration::from_secs(8);
 const CONNECTIONS: u32 = 8;
 /// Congestion controls of the upload, in order of preference: Reno's slow start ends when the queue is full, CUBIC's
 /// (`HyStart`) when it grows. BBR fills none.
 const FILLING: [&str; 2] = ["reno", "cubic"];
-const TICK: Duration = Duration::from_millis(100);
-/// Attempts at a busy server.
-const BUSY_TRIES: u32 = 5;
-const STOPPED: &str = "stopped by the user";
+
+/// Times of TCP in one direction.
+#[derive(Debug, Clone, Copy)]
+struct TcpLoad {
+    omitted: Duration,
+    measured: Duration,
+}
+
+/// Enough to choose the rates of datagrams.
+const ROUGH: TcpLoad = TcpLoad { omitted: Duration::from_millis(500), measured: Duration::from_secs(1) };
+/// For the rate itself: it fills the queue before the measured time.
+const ALONE: TcpLoad = TcpLoad { omitted: Duration::from_secs(4), measured: Duration::from_secs(8) };
 
 /// Measures the lines to a server.
 pub(crate) struct LineRecorder<'a> {
     pub(crate) client: &'a TestClient,
     pub(crate) reached: &'a Reached,
+    /// The address that serves tcp and datagrams, or why there is none.
+    pub(crate) flows: Result<SocketAddr, String>,
     pub(crate) paths: &'a [ClientPath],
     pub(crate) stop: &'a AtomicBool,
     pub(crate) progress: &'a ProgressDisplay,
@@ -54,30 +64,35 @@ pub(crate) struct LineRecorder<'a> {
 impl LineRecorder<'_> {
     /// The lines, one after the other, so that each is measured alone. `started` is the time of the measurement.
     pub(crate) fn record(&self, started: &str) -> Result<RecordedLines, Failure> {
-        let seconds = (OMITTED + MEASURED).as_secs();
         self.progress.line(format_args!(
-            "recording {}: {} s of probes, then TCP for {seconds} s in each direction of each path",
+            "recording {}: {} s of probes, then TCP and datagrams for about {} s on each path, up to twice its rate",
             self.names(),
-            IDLE.as_secs()
+            IDLE.as_secs(),
+            (ROUGH.omitted + ROUGH.measured + FILL).as_secs() * 2 + SERIES.as_secs()
         ));
         let idle = self.idle();
+        let mtus = self.mtus();
         let mut lines = Vec::new();
-        for (path, idle) in self.paths.iter().zip(idle) {
+        for ((path, idle), mtu_bytes) in self.paths.iter().zip(idle).zip(mtus) {
+            let estimate = self.line(path, idle, mtu_bytes);
             if self.stop.load(Ordering::Relaxed) {
                 return Err(Failure::failed("stopped by the user: the lines are not recorded"));
             }
-            let estimate = self.line(path, idle);
             lines.push(RecordedLine { estimate, traces: Vec::new() });
         }
+        require_measured(&lines)?;
         Ok(RecordedLines {
             command: "test",
             server: self.reached.server.to_string(),
             measured: started.to_owned(),
             method: format!(
-                "Each path was measured alone, for about {} s: UDP probes every {} ms, the MTU by datagrams of different sizes,\n\
-                 and TCP over {CONNECTIONS} connections in each direction. Other traffic on the paths at that time is in the values.",
-                IDLE.as_secs() + 2 * seconds,
-                PROBE_INTERVAL.as_millis()
+                "Each path was measured alone: UDP probes every {} ms for {} s, the MTU by datagrams of different sizes, TCP over\n\
+                 {CONNECTIONS} connections, and where the server takes them, UDP datagrams in each direction: small ones for {} s,\n\
+                 far below the rate, and full packets above the rate.\n\
+                 Other traffic on the paths at that time is in the values.",
+                PROBE_INTERVAL.as_millis(),
+                IDLE.as_secs(),
+                SERIES.as_secs()
             ),
             lines,
             traffic: RecordedTraffic::Throughput,
@@ -152,14 +167,36 @@ impl LineRecorder<'_> {
         Ok(probes)
     }
 
-    fn line(&self, path: &ClientPath, idle: MeasuredValue<IdleEstimate>) -> LineEstimate {
+    /// The MTUs of the paths, in parallel: the search sends little.
+    fn mtus(&self) -> Vec<MeasuredValue<u32>> {
+        let Some(server) = self.reached.udp_address() else {
+            return self.paths.iter().map(|_| Err("no transport works".to_owned())).collect();
+        };
+        thread::scope(|scope| {
+            let searches: Vec<_> =
+                self.paths.iter().map(|path| scope.spawn(move || self.mtu(path, server))).collect();
+            searches
+                .into_iter()
+                .map(|search| search.join().unwrap_or_else(|_| Err("the search failed".to_owned())))
+                .collect()
+        })
+    }
+
+    fn line(
+        &self,
+        path: &ClientPath,
+        idle: MeasuredValue<IdleEstimate>,
+        mtu_bytes: MeasuredValue<u32>,
+    ) -> LineEstimate {
         let server = self.reached.udp_address();
         let family = server.map_or(AddressFamily::Ipv4, |server| AddressFamily::from_address(server.ip()));
-        let mtu_bytes =
-            server.map_or_else(|| Err("no transport works".to_owned()), |server| self.mtu(path, server));
         let segments = mtu_bytes.as_ref().ok().copied().or(path.mtu_bytes).unwrap_or(1500);
-        let direction = |direction| self.direction(path, direction, &idle, segments, family);
-        let (upload, download) = (direction(Direction::Upload), direction(Direction::Download));
+        let [upload, download] = match self.flow_path(path, segments) {
+            Ok(flows) => self.by_datagrams(path, &flows, &idle, segments, family),
+            Err(reason) => Direction::BOTH.map(|direction| {
+                self.by_tcp(path, direction, &idle, segments, family, Err(reason.clone()))
+            }),
+        };
         LineEstimate {
             name: path.name.clone(),
             is_backup: path.backup.unwrap_or(false),
@@ -169,6 +206,80 @@ impl LineRecorder<'_> {
             download,
             probe_frame_bytes: probe_frame_bytes(family),
         }
+    }
+
+    fn flow_path(&self, path: &ClientPath, mtu_bytes: u32) -> MeasuredValue<FlowPath<'_>> {
+        let target = self.target(path, self.flows.clone()?);
+        Ok(FlowPath { runner: self.runner(), target, mtu_bytes })
+    }
+
+    const fn runner(&self) -> TestRunner<'_> {
+        TestRunner { client: self.client, stop: self.stop }
+    }
+
+    fn target(&self, path: &ClientPath, address: SocketAddr) -> ServerTarget {
+        ServerTarget {
+            address,
+            host: self.reached.server.host.clone(),
+            paths: vec![path.clone()],
+            is_bound: true,
+        }
+    }
+
+    /// Both directions of the path: a rough rate by TCP, the series in both directions at once, and in each direction the
+    /// flow above the rate. Where a flow does not work, TCP alone.
+    fn by_datagrams(
+        &self,
+        path: &ClientPath,
+        flows: &FlowPath<'_>,
+        idle: &MeasuredValue<IdleEstimate>,
+        mtu_bytes: u32,
+        family: AddressFamily,
+    ) -> [DirectionEstimate; 2] {
+        let rough = Direction::BOTH.map(|direction| {
+            let (goodput_mbps, _) = self.load(path, direction, ROUGH)?;
+            let rate = RateEstimate::from_goodput(goodput_mbps, mtu_bytes, family);
+            rate.ok_or_else(|| "TCP delivered nothing".to_owned())
+        });
+        let series = thread::scope(|scope| {
+            let [upload, download] = [0, 1].map(|index| {
+                let (direction, rate) = (Direction::BOTH[index], rough[index].clone());
+                scope.spawn(move || flows.series(direction, rate?.rate_bps as f64))
+            });
+            [upload, download].map(|one| one.join().unwrap_or_else(|_| Err("the series failed".to_owned())))
+        });
+        [0, 1].map(|index| {
+            let direction = Direction::BOTH[index];
+            let (rough, series) = match (&rough[index], &series[index]) {
+                (Ok(rough), Ok(series)) => (rough, series),
+                (Err(reason), _) => return not_measured(reason),
+                (_, Err(reason)) => {
+                    return self.by_tcp(path, direction, idle, mtu_bytes, family, Err(reason.clone()));
+                }
+            };
+            let own_loss = loss(series).ok_or_else(|| "no UDP datagram was sent".to_owned());
+            let filled = flows.fill(direction, rough.rate_bps as f64, series.loss()).and_then(|fill| {
+                let rate = RateEstimate::from_fill(&fill, series.loss());
+                // A network may limit UDP more than TCP.
+                let rate = rate.filter(|rate| rate.rate_bps as f64 >= 0.9 * rough.rate_bps as f64);
+                Ok((rate.ok_or_else(|| "TCP was faster than UDP datagrams".to_owned())?, fill))
+            });
+            let (rate, fill) = match filled {
+                Ok(filled) => filled,
+                Err(reason) => {
+                    self.progress.line(format_args!("{} {}: {reason}", path.name, direction.name()));
+                    return self.by_tcp(path, direction, idle, mtu_bytes, family, own_loss);
+                }
+            };
+            self.progress.line(format_args!(
+                "{} {}: {:.2} Mbit/s",
+                path.name,
+                direction.name(),
+                rate.rate_bps as f64 / 1e6
+            ));
+            let queue = Ok(QueueEstimate::from_flows(series, &fill));
+            DirectionEstimate { rate: Ok(rate), queue, loss: own_loss, congestion: None }
+        })
     }
 
     fn mtu(&self, path: &ClientPath, server: SocketAddr) -> MeasuredValue<u32> {
@@ -187,31 +298,26 @@ impl LineRecorder<'_> {
     }
 
     /// TCP in one direction of the path, with probes beside it.
-    fn direction(
+    fn by_tcp(
         &self,
         path: &ClientPath,
         direction: Direction,
         idle: &MeasuredValue<IdleEstimate>,
         mtu_bytes: u32,
         family: AddressFamily,
+        loss: MeasuredValue<LossEstimate>,
     ) -> DirectionEstimate {
-        let not_measured = |reason: String| DirectionEstimate {
-            rate: Err(reason.clone()),
-            queue: Err(reason),
-            loss: None,
-            congestion: None,
-        };
         let over = AtomicBool::new(false);
         let (goodput, probes) = thread::scope(|scope| {
             let probes =
                 scope.spawn(|| self.probe(std::slice::from_ref(path), &|_| over.load(Ordering::Relaxed)));
-            let goodput = self.load(path, direction);
+            let goodput = self.load(path, direction, ALONE);
             over.store(true, Ordering::Relaxed);
             (goodput, probes.join().unwrap_or_else(|_| Err("the probes failed".to_owned())))
         });
         let (goodput_mbps, congestion) = match goodput {
             Ok(found) => found,
-            Err(reason) => return not_measured(reason),
+            Err(reason) => return DirectionEstimate { loss, ..not_measured(&reason) },
         };
         let answered = probes.as_ref().map_or(&[][..], |probes| &probes[0]);
         let rate = RateEstimate::from_goodput(goodput_mbps, mtu_bytes, family)
@@ -228,20 +334,21 @@ impl LineRecorder<'_> {
             path.name,
             direction.name()
         ));
-        DirectionEstimate { rate, queue, loss: None, congestion }
+        DirectionEstimate { rate, queue, loss, congestion }
     }
 
     /// Goodput of TCP alone in Mbit/s, and the sender's congestion control.
-    fn load(&self, path: &ClientPath, direction: Direction) -> MeasuredValue<(f64, Option<String>)> {
+    fn load(
+        &self,
+        path: &ClientPath,
+        direction: Direction,
+        times: TcpLoad,
+    ) -> MeasuredValue<(f64, Option<String>)> {
         let endpoints = &self.reached.endpoints;
         let address = endpoints.get(&Transport::Tcp).or_else(|| endpoints.get(&Transport::Mptcp));
+        let address = address.or(self.flows.as_ref().ok());
         let address = *address.ok_or("tcp does not reach the server, or --transports leaves it out")?;
-        let target = ServerTarget {
-            address,
-            host: self.reached.server.host.clone(),
-            paths: vec![path.clone()],
-            is_bound: true,
-        };
+        let target = self.target(path, address);
         let (name, data) = match direction {
             Direction::Upload => ("throughput-upload", DataDirection::Upload),
             Direction::Download => ("throughput-download", DataDirection::Download),
@@ -249,8 +356,8 @@ impl LineRecorder<'_> {
         let parameters = PatternParameters::Throughput(ThroughputParameters {
             direction: data,
             streams: CONNECTIONS,
-            amount: Amount::Duration(MEASURED),
-            omit: OMITTED,
+            amount: Amount::Duration(times.measured),
+            omit: times.omitted,
             ..ThroughputParameters::default()
         });
         let outcome = self.run_filling(&target, &parameters)?;
@@ -286,43 +393,34 @@ impl LineRecorder<'_> {
         parameters: &PatternParameters,
     ) -> MeasuredValue<ClientOutcome> {
         for congestion in FILLING {
-            let outcome = self.run(target, parameters, Some(congestion))?;
+            let outcome = self.runner().run(Transport::Tcp, target, parameters, Some(congestion))?;
             if !matches!(outcome.error, Some(ClientError::Incapable { .. })) {
                 return Ok(outcome);
             }
         }
-        self.run(target, parameters, None)
+        self.runner().run(Transport::Tcp, target, parameters, None)
     }
+}
 
-    /// Runs a test over tcp; waits for a busy server.
-    fn run(
-        &self,
-        target: &ServerTarget,
-        parameters: &PatternParameters,
-        congestion: Option<&str>,
-    ) -> MeasuredValue<ClientOutcome> {
-        let clock = &self.client.clock;
-        for attempt in 1.. {
-            let mut plan = self.client.plan(Transport::Tcp, target, parameters.clone());
-            plan.socket.congestion = congestion.map(str::to_owned);
-            let (transferred, test) = start_test(self.client, plan);
-            let outcome = loop {
-                if self.stop.load(Ordering::Relaxed) {
-                    // The thread and its connection end with the process.
-                    return Err(STOPPED.to_owned());
-                }
-                if matches!(transferred.recv_timeout(TICK), Err(RecvTimeoutError::Disconnected)) {
-                    break test.join().map_err(|_| "the test failed".to_owned())?;
-                }
-            };
-            let Some(wait) = busy_wait(&outcome).filter(|_| attempt < BUSY_TRIES) else { return Ok(outcome) };
-            let until = clock.now() + wait;
-            while clock.now() < until && !self.stop.load(Ordering::Relaxed) {
-                clock.sleep_until((clock.now() + TICK).min(until));
-            }
-        }
-        Err("the server is busy".to_owned())
+/// A scenario without any measured value helps nobody.
+fn require_measured(lines: &[RecordedLine]) -> Result<(), Failure> {
+    let estimates = || lines.iter().map(|line| &line.estimate);
+    let has_any = |line: &LineEstimate| line.idle.is_ok() || line.upload.rate.is_ok() || line.download.rate.is_ok();
+    if estimates().any(has_any) {
+        return Ok(());
     }
+    let reason = estimates().find_map(|line| line.upload.rate.as_ref().err().cloned());
+    let reason = reason.unwrap_or_else(|| "no path leads to the server".to_owned());
+    Err(Failure::failed(format!("--record: no path could be measured, and no file is written: {reason}")))
+}
+
+fn not_measured(reason: &str) -> DirectionEstimate {
+    let reason = || reason.to_owned();
+    DirectionEstimate { rate: Err(reason()), queue: Err(reason()), loss: Err(reason()), congestion: None }
+}
+
+fn loss(series: &SeriesEstimate) -> Option<LossEstimate> {
+    LossEstimate::from_counts(series.sent, series.lost, LossBasis::Datagrams)
 }
 
 const fn probe_frame_bytes(family: AddressFamily) -> u32 {

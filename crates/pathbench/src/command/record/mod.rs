@@ -1,6 +1,8 @@
 //! `test --record` and `roam --record`: a scenario with the measured lines.
 
+mod flows;
 mod lines;
+mod runner;
 mod traces;
 
 pub(crate) use lines::LineRecorder;

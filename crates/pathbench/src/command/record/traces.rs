@@ -50,7 +50,7 @@ fn estimate(path: &ClientPath, probes: &[&ProbeLine]) -> LineEstimate {
     let reason =
         || "interactive traffic does not fill the path; `pathbench test --record` measures it".to_owned();
     let direction =
-        || DirectionEstimate { rate: Err(reason()), queue: Err(reason()), loss: None, congestion: None };
+        || DirectionEstimate { rate: Err(reason()), queue: Err(reason()), loss: Err(reason()), congestion: None };
     let all: Vec<LineProbe> =
         probes.iter().map(|probe| LineProbe { at_ms: probe.t_ms, rtt_ms: probe.rtt_ms }).collect();
     LineEstimate {

@@ -29,6 +29,7 @@ use plan::SuitePlan;
 use runs::{Ended, TestSuite};
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -79,7 +80,9 @@ fn measure(
         take_seed(session, found);
     }
     let stop = Arc::clone(&session.stop);
-    let mut reached = session.reach(client, &plan.choice_to_reach(), servers, "The suite against")?;
+    let choice = plan.choice_to_reach(args.record.is_some());
+    let mut reached = session.reach(client, &choice, servers, "The suite against")?;
+    let flows = plan::udp_endpoint(&reached.endpoints);
     reached.notes.extend(plan.settle_endpoints(&mut reached.endpoints));
     let paths = match reached.endpoints.values().next() {
         Some(&address) => client.paths_to(address).map_err(Failure::failed)?,
@@ -95,7 +98,7 @@ fn measure(
     let suite = TestSuite::new(client, plan, &reached, &labels, paths.len(), &stop, ending)?;
     let ended = suite.run_all(session, &mut writer)?;
     let recorded = match args.record.as_deref().filter(|_| !ended.by_user) {
-        Some(file) => record_lines(file, client, &reached, session),
+        Some(file) => record_lines(file, client, &reached, flows, session),
         None => Ok(()),
     };
     // The suite's result is complete without the recorded lines.
@@ -108,13 +111,14 @@ fn record_lines(
     file: &Path,
     client: &TestClient,
     reached: &Reached,
+    flows: Result<SocketAddr, String>,
     session: &mut MeasurementSession,
 ) -> Result<(), Failure> {
     let address = reached.udp_address().ok_or_else(|| Failure::failed("no transport works"))?;
     let mut paths = client.paths_to(address).map_err(Failure::failed)?;
     paths.truncate(MOST_TEST_PATHS);
     let recorder =
-        LineRecorder { client, reached, paths: &paths, stop: &session.stop, progress: &session.progress };
+        LineRecorder { client, reached, flows, paths: &paths, stop: &session.stop, progress: &session.progress };
     let lines = recorder.record(&session.document.host.started)?;
     let line = record::write(file, &lines)?;
     session.progress.line(&line);

@@ -249,10 +249,11 @@ impl SuitePlan {
         Ok(Self { patterns, choice, repeat, warm_up, scheduler })
     }
 
-    /// The transports to try at the server: udp needs a tcp connection for control, and QUIC's UDP port.
-    pub(super) fn choice_to_reach(&self) -> TransportChoice {
+    /// The transports to try at the server: udp and the recording of lines need a tcp connection for control, and QUIC's
+    /// UDP port.
+    pub(super) fn choice_to_reach(&self, records: bool) -> TransportChoice {
         let mut choice = self.choice.clone();
-        if choice.transports.contains(&Transport::Udp) {
+        if records || choice.transports.contains(&Transport::Udp) {
             choice.transports.retain(|transport| *transport != Transport::Udp);
             for needed in [Transport::Tcp, Transport::Quic] {
                 if !choice.transports.contains(&needed) {
@@ -265,22 +266,21 @@ impl SuitePlan {
 
     /// Keeps the endpoints of the chosen transports, and adds that of udp; why udp is missing.
     pub(super) fn settle_endpoints(&self, endpoints: &mut BTreeMap<Transport, SocketAddr>) -> Option<String> {
-        let udp = endpoints.get(&Transport::Tcp).copied();
-        let is_served = udp.is_some() && udp == endpoints.get(&Transport::Quic).copied();
+        let udp = udp_endpoint(endpoints);
         endpoints.retain(|transport, _| self.choice.transports.contains(transport));
         if !self.choice.transports.contains(&Transport::Udp) {
             return None;
         }
-        match udp.filter(|_| is_served) {
-            Some(address) => {
-                endpoints.insert(Transport::Udp, address);
-                None
-            }
-            None => Some(
-                "udp does not work: the server must serve tcp and QUIC at the same port number of one address".to_owned(),
-            ),
-        }
+        udp.map(|address| endpoints.insert(Transport::Udp, address)).err()
     }
+}
+
+/// The address that serves udp, or why udp does not work.
+pub(super) fn udp_endpoint(endpoints: &BTreeMap<Transport, SocketAddr>) -> Result<SocketAddr, String> {
+    let udp = endpoints.get(&Transport::Tcp).copied();
+    udp.filter(|_| udp == endpoints.get(&Transport::Quic).copied()).ok_or_else(|| {
+        "udp does not work: the server must serve tcp and QUIC at the same port number of one address".to_owned()
+    })
 }
 
 /// The options of throughput need a pattern, and transports that can fulfil them.

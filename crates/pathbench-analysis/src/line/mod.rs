@@ -1,6 +1,10 @@
 //! Estimates of a line (an access network and the network behind it) from probes and transfers over it: rate, delay,
 //! jitter, loss, queue and MTU, for a scenario with the same line.
 
+mod flow;
+
+pub use flow::{FillEstimate, FlowDatagram, SeriesEstimate};
+
 use pathbench_record::direction::Direction;
 use pathbench_record::network::{AddressFamily, ETHERNET_HEADER_BYTES};
 use pathbench_record::statistics::nearest_rank;
@@ -13,6 +17,8 @@ pub const LEAST_QUEUE_MS: f64 = 2.0;
 pub const LEAST_JITTER_MS: f64 = 0.3;
 /// Probes that an estimate of a delay needs.
 const FEWEST_PROBES: usize = 20;
+/// Fewer lost packets than this are no loss: a host loses single ones itself.
+const FEWEST_LOST: u64 = 3;
 /// 97.5 % of a normal distribution: bounds of a 95 % interval.
 const Z: f64 = 1.959_964;
 
@@ -56,6 +62,11 @@ impl LossEstimate {
         };
         let interval = wilson_interval(sent, lost).map(one_direction);
         Some(Self { sent, lost, basis, loss: one_direction(lost as f64 / sent as f64), interval })
+    }
+
+    /// Whether the loss can be told from none.
+    pub const fn is_distinct(&self) -> bool {
+        self.lost >= FEWEST_LOST
     }
 
     /// Whether the interval is so wide that the loss may as well be half or double.
@@ -111,14 +122,21 @@ fn answered(probes: &[LineProbe]) -> Vec<f64> {
     probes.iter().filter_map(|probe| probe.rtt_ms).collect()
 }
 
-/// The queue in front of the bottleneck of one direction, from probes while TCP fills it.
+/// The queue in front of the bottleneck of one direction, by the delay that a load adds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct QueueEstimate {
-    pub probes: u64,
-    /// High percentile of the round-trip time under load.
-    pub loaded_rtt_ms: f64,
-    /// Above the 90th percentile without load, because both have the line's jitter.
+    pub basis: QueueBasis,
     pub queue_ms: f64,
+}
+
+/// The load, and the delay under it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum QueueBasis {
+    /// The round trips of `probes` probes while TCP fills the queue: their high percentile, above the 90th percentile
+    /// without load, because both have the line's jitter.
+    Probes { probes: u64, loaded_rtt_ms: f64 },
+    /// The median delay of datagrams above the rate, above that of a series of as many packets a second below it.
+    Datagrams { arrived: u64, is_full: bool },
 }
 
 impl QueueEstimate {
@@ -134,26 +152,39 @@ impl QueueEstimate {
         }
         let loaded_rtt_ms = nearest_rank(&rtts, Self::PERCENTILE)?;
         let queue_ms = (loaded_rtt_ms - idle.high_rtt_ms).max(0.0);
-        Some(Self { probes: rtts.len() as u64, loaded_rtt_ms, queue_ms })
+        Some(Self { basis: QueueBasis::Probes { probes: rtts.len() as u64, loaded_rtt_ms }, queue_ms })
     }
 
-    /// Whether the load filled a queue: otherwise something else limited TCP.
+    /// A datagram that finds the queue nearly full waits for all of it, itself included. The small packets of the series
+    /// take a little transmission time, too.
+    pub fn from_flows(series: &SeriesEstimate, fill: &FillEstimate) -> Self {
+        let transmission_ms = f64::from(series.frame_bytes) * 8e3 / fill.arrived_bps;
+        let queue_ms = (fill.delay_ms - series.delay_ms + transmission_ms).max(0.0);
+        let basis = QueueBasis::Datagrams { arrived: fill.judged, is_full: fill.is_full };
+        Self { basis, queue_ms }
+    }
+
+    /// Whether the load filled a queue: otherwise something else limited it.
     pub fn is_filled(&self) -> bool {
         self.queue_ms >= LEAST_QUEUE_MS
     }
 }
 
-/// The rate of one direction, from the goodput of TCP and the probes beside it.
+/// The rate of one direction.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RateEstimate {
-    pub goodput_mbps: f64,
-    /// Of a full packet.
-    pub payload_bytes: u32,
-    /// With the Ethernet header, which the rate of a link counts.
+    pub basis: RateBasis,
+    /// Bytes of a full packet with the Ethernet header, which the rate of a link counts.
     pub frame_bytes: u32,
-    /// Rate of the answered probes beside TCP, as frames.
-    pub probes_bps: u64,
     pub rate_bps: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum RateBasis {
+    /// Goodput of TCP with `payload_bytes` in each full packet; beside it answered probes, as frames.
+    Tcp { goodput_mbps: f64, payload_bytes: u32, probes_bps: u64 },
+    /// Arrivals of datagrams that were sent above the rate. The `loss` of the line without load is behind its rate.
+    Datagrams { fill: FillEstimate, loss: f64 },
 }
 
 impl RateEstimate {
@@ -162,27 +193,36 @@ impl RateEstimate {
         let ip_bytes = if family == AddressFamily::Ipv6 { 40 } else { 20 };
         let payload_bytes = mtu_bytes.checked_sub(ip_bytes + TCP_HEADER_BYTES).filter(|bytes| *bytes > 0)?;
         let frame_bytes = mtu_bytes + ETHERNET_HEADER_BYTES;
-        let rate_bps = (goodput_mbps * 1e6 * f64::from(frame_bytes) / f64::from(payload_bytes)).round();
-        let is_rate = rate_bps.is_finite() && rate_bps >= 1.0;
-        is_rate.then_some(Self {
-            goodput_mbps,
-            payload_bytes,
-            frame_bytes,
-            probes_bps: 0,
-            rate_bps: rate_bps as u64,
-        })
+        let basis = RateBasis::Tcp { goodput_mbps, payload_bytes, probes_bps: 0 };
+        Self::new(basis, frame_bytes, goodput_mbps * 1e6 * f64::from(frame_bytes) / f64::from(payload_bytes))
     }
 
-    /// Adds the share of the line that the answered `probes` took, in frames of `probe_frame_bytes`.
+    /// `None` unless the flow was above the rate. `loss` is that of the line without load.
+    pub fn from_fill(fill: &FillEstimate, loss: f64) -> Option<Self> {
+        if !fill.is_above(loss) {
+            return None;
+        }
+        let basis = RateBasis::Datagrams { fill: *fill, loss };
+        Self::new(basis, fill.frame_bytes, fill.arrived_bps / (1.0 - loss))
+    }
+
+    fn new(basis: RateBasis, frame_bytes: u32, rate_bps: f64) -> Option<Self> {
+        let is_rate = rate_bps.is_finite() && rate_bps >= 1.0;
+        is_rate.then_some(Self { basis, frame_bytes, rate_bps: rate_bps.round() as u64 })
+    }
+
+    /// Adds the share of the line that the answered `probes` beside TCP took, in frames of `probe_frame_bytes`.
     pub fn with_probes(self, probes: &[LineProbe], probe_frame_bytes: u32) -> Self {
         let (Some(first), Some(last)) = (probes.first(), probes.last()) else { return self };
+        let RateBasis::Tcp { goodput_mbps, payload_bytes, .. } = self.basis else { return self };
         let seconds = (last.at_ms - first.at_ms) / 1e3;
         if seconds <= 0.0 {
             return self;
         }
         let answered = probes.iter().filter(|probe| probe.rtt_ms.is_some()).count() as f64;
         let probes_bps = (answered * f64::from(probe_frame_bytes) * 8.0 / seconds).round() as u64;
-        Self { probes_bps, rate_bps: self.rate_bps.saturating_add(probes_bps), ..self }
+        let basis = RateBasis::Tcp { goodput_mbps, payload_bytes, probes_bps };
+        Self { basis, rate_bps: self.rate_bps.saturating_add(probes_bps), ..self }
     }
 }
 
@@ -195,7 +235,7 @@ pub struct DirectionEstimate {
     pub rate: MeasuredValue<RateEstimate>,
     pub queue: MeasuredValue<QueueEstimate>,
     /// From datagrams of this direction; else the loss of the idle round trips counts.
-    pub loss: Option<LossEstimate>,
+    pub loss: MeasuredValue<LossEstimate>,
     /// Congestion control of the sender of the load.
     pub congestion: Option<String>,
 }
@@ -246,6 +286,7 @@ impl LineEstimate {
 
     /// The loss of one direction.
     pub fn loss(&self, direction: Direction) -> Option<LossEstimate> {
-        self.direction(direction).loss.or_else(|| self.idle.as_ref().ok().map(|idle| idle.loss))
+        let own = self.direction(direction).loss.as_ref().ok();
+        own.or_else(|| self.idle.as_ref().ok().map(|idle| &idle.loss)).copied()
     }
 }

@@ -1,0 +1,120 @@
+//! Flows of datagrams in one direction of a line: far below its rate, for loss and delay, and above it, for the rate and
+//! the queue.
+
+use pathbench_record::statistics::{median, nearest_rank};
+
+/// Datagrams or arrivals that an estimate needs.
+const FEWEST: usize = 20;
+/// Groups of consecutive arrivals, whose rates are compared.
+const GROUPS: usize = 12;
+/// Part of a flow at its end in which the queue is judged: before, the queue fills.
+const JUDGED_PART: f64 = 1.0 / 3.0;
+/// Quartiles of a normal distribution are this many standard deviations apart.
+const QUARTILES: f64 = 1.349;
+
+/// A datagram of a flow, in the order of sending. The clocks of both ends need not agree: only differences between delays
+/// count.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct FlowDatagram {
+    pub sent_ms: f64,
+    /// `None`: lost.
+    pub received_ms: Option<f64>,
+}
+
+impl FlowDatagram {
+    fn delay_ms(&self) -> Option<f64> {
+        Some(self.received_ms? - self.sent_ms)
+    }
+}
+
+/// A flow far below the rate of the line.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SeriesEstimate {
+    pub sent: u64,
+    pub lost: u64,
+    pub frame_bytes: u32,
+    /// Median of the one-way delay, with the difference of the clocks.
+    pub delay_ms: f64,
+}
+
+impl SeriesEstimate {
+    /// `None` with fewer than 20 arrivals.
+    pub fn from_datagrams(datagrams: &[FlowDatagram], frame_bytes: u32) -> Option<Self> {
+        let delays: Vec<f64> = datagrams.iter().filter_map(FlowDatagram::delay_ms).collect();
+        if delays.len() < FEWEST {
+            return None;
+        }
+        let (sent, arrived) = (datagrams.len() as u64, delays.len() as u64);
+        Some(Self { sent, lost: sent - arrived, frame_bytes, delay_ms: median(&delays)? })
+    }
+
+    pub fn loss(&self) -> f64 {
+        self.lost as f64 / self.sent.max(1) as f64
+    }
+}
+
+/// A flow above the rate of the line.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct FillEstimate {
+    pub offered_bps: f64,
+    /// Rate of the arrivals, as frames: mean of the middle half of 12 groups, so that a pause of a host does not count.
+    pub arrived_bps: f64,
+    /// Standard error of `arrived_bps` relative to it, from the quartiles of the groups.
+    pub error: f64,
+    pub seconds: f64,
+    pub frame_bytes: u32,
+    /// Arrivals in the last third of the flow.
+    pub judged: u64,
+    /// Their median delay, with the difference of the clocks.
+    pub delay_ms: f64,
+    /// Whether the queue dropped datagrams in the last third: it was full.
+    pub is_full: bool,
+}
+
+impl FillEstimate {
+    /// `None` with too few arrivals. `loss` is that of the line without load.
+    pub fn from_datagrams(datagrams: &[FlowDatagram], frame_bytes: u32, loss: f64) -> Option<Self> {
+        let (first, last) = (datagrams.first()?, datagrams.last()?);
+        let sent_ms = last.sent_ms - first.sent_ms;
+        let bits = f64::from(frame_bytes) * 8.0;
+        let mut arrivals: Vec<f64> = datagrams.iter().filter_map(|one| one.received_ms).collect();
+        arrivals.sort_by(f64::total_cmp);
+        let group = arrivals.len().checked_sub(1)? / GROUPS;
+        if arrivals.len() < FEWEST || group == 0 || sent_ms <= 0.0 {
+            return None;
+        }
+        let ends: Vec<f64> = arrivals.iter().copied().step_by(group).collect();
+        let mut times: Vec<f64> = ends.windows(2).map(|ends| ends[1] - ends[0]).collect();
+        times.sort_by(f64::total_cmp);
+        let middle = &times[times.len() / 4..times.len() - times.len() / 4];
+        let mean_ms = middle.iter().sum::<f64>() / middle.len() as f64;
+        let spread_ms = (nearest_rank(&times, 0.75)? - nearest_rank(&times, 0.25)?) / QUARTILES;
+        if mean_ms <= 0.0 {
+            return None;
+        }
+        let offered_bps = (datagrams.len() - 1) as f64 * bits * 1e3 / sent_ms;
+        let arrived_bps = group as f64 * bits * 1e3 / mean_ms;
+        let judged_from = last.sent_ms - sent_ms * JUDGED_PART;
+        let judged: Vec<&FlowDatagram> =
+            datagrams.iter().filter(|datagram| datagram.sent_ms >= judged_from).collect();
+        let delays: Vec<f64> = judged.iter().filter_map(|one| one.delay_ms()).collect();
+        let dropped = 1.0 - delays.len() as f64 / judged.len().max(1) as f64;
+        // Three quarters of the datagrams beyond the rate must be missing: the queue was full most of the time.
+        let excess = (1.0 - arrived_bps / offered_bps - loss).max(0.0);
+        Some(Self {
+            offered_bps,
+            arrived_bps,
+            error: spread_ms / mean_ms / (times.len() as f64).sqrt(),
+            seconds: sent_ms / 1e3,
+            frame_bytes,
+            judged: delays.len() as u64,
+            delay_ms: median(&delays)?,
+            is_full: excess > 0.05 && dropped - loss >= 0.75 * excess,
+        })
+    }
+
+    /// Whether the flow was above the line's rate: fewer arrived than without load.
+    pub fn is_above(&self, loss: f64) -> bool {
+        self.arrived_bps < 0.9 * (1.0 - loss) * self.offered_bps
+    }
+}
