@@ -35,7 +35,8 @@ pub(super) fn entries(content: &[u8], ledger: &MistakeLog, strict: bool) -> Vec<
     let text = normalise(text);
     let mut entries = Vec::new();
     for (index, line) in text.lines().enumerate() {
-        let line = line.trim();
+        let line = line.trim().replace('\t', " ");
+        let line = line.as_str();
         if line.is_empty() || line.starts_with('#') {
             continue;
         }

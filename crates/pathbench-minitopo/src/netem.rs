@@ -17,6 +17,8 @@ pub(super) struct NetemArguments {
     pub(super) duplicate: f64,
     pub(super) corrupt: f64,
     pub(super) reorder: Option<NetemReorder>,
+    /// Of the reordering.
+    gap: Option<u32>,
     pub(super) rate_bps: Option<u64>,
     /// Most packets that netem holds.
     pub(super) limit: Option<u32>,
@@ -62,8 +64,13 @@ pub(super) enum LimitEffect {
 }
 
 impl NetemArguments {
+    /// Most packets in the delay and, if netem has a rate, waiting for it.
+    pub(super) fn limit_packets(&self) -> u32 {
+        self.limit.unwrap_or(DEFAULT_LIMIT)
+    }
+
     pub(super) fn limit_effect(&self, rate_bps: u64) -> LimitEffect {
-        let packets = self.limit.unwrap_or(DEFAULT_LIMIT).max(1);
+        let packets = self.limit_packets();
         let delay_ns = (self.delay + self.jitter).as_nanos();
         let bps = |frame_bytes: u64| {
             let bits = u128::from(packets) * u128::from(frame_bytes) * 8 * 1_000_000_000;
@@ -107,6 +114,7 @@ impl NetemArguments {
                 "duplicate" => netem.duplicate = words.value(word, tc_percent, PERCENT)?,
                 "corrupt" => netem.corrupt = words.value(word, tc_percent, PERCENT)?,
                 "reorder" => netem.reorder(&mut words)?,
+                "gap" => netem.gap = Some(words.value(word, packets, "a number of packets")?),
                 "rate" => netem.rate_bps = Some(words.value(word, tc_rate, "a rate, as in 10mbit")?),
                 "limit" => netem.limit = Some(words.value(word, packets, "a number of packets")?),
                 other => {
@@ -133,13 +141,7 @@ impl NetemArguments {
     fn reorder(&mut self, words: &mut Words<'_>) -> Result<(), (String, String)> {
         let share = words.value("reorder", tc_percent, PERCENT)?;
         let correlation = words.optional(tc_percent).unwrap_or_default();
-        let gap = if words.peek() == Some("gap") {
-            words.take();
-            words.value("gap", packets, "a number of packets")?.max(1)
-        } else {
-            1
-        };
-        self.reorder = (share > 0.0).then_some(NetemReorder { share, correlation, gap });
+        self.reorder = (share > 0.0).then_some(NetemReorder { share, correlation, gap: 1 });
         Ok(())
     }
 
@@ -190,7 +192,24 @@ impl NetemArguments {
         Ok(())
     }
 
-    fn check(self) -> Result<Self, (String, String)> {
+    fn check(mut self) -> Result<Self, (String, String)> {
+        match (&mut self.reorder, self.gap) {
+            // tc(8) refuses it, too.
+            (None, Some(1..)) => {
+                return Err(wrong(
+                    "gap without reorder means nothing",
+                    "give reorder as well, or leave it out",
+                ));
+            }
+            (Some(reorder), Some(gap)) => reorder.gap = gap.max(1),
+            _ => {}
+        }
+        if self.limit == Some(0) {
+            return Err(wrong(
+                "netem drops every packet with a limit of 0",
+                "give limit 1 or more, or loss 100%",
+            ));
+        }
         if self.delay > LONGEST_DELAY || self.jitter > LONGEST_DELAY {
             return Err(wrong("the delay is longer than a minute", "give at most 60s"));
         }

@@ -257,7 +257,16 @@ fn event(text: &mut Vec<String>, path: &TopologyPath, change: &NetemAt, so_far: 
     }
     if ever(|netem| netem.rate_bps.is_some()) {
         text.push(format!("rate = \"{}\"", Rate(rate_bps(netem))));
+        queue(text, netem.rate_bps.filter(|bps| *bps < path.rate_bps).map(|_| netem.limit_packets()), path);
     }
+}
+
+/// `packets`: the limit of a netem whose rate is the link's.
+fn queue(text: &mut Vec<String>, packets: Option<u32>, path: &TopologyPath) {
+    if let Some(packets) = packets {
+        text.push(format!("# netem's limit, {packets} packets, includes those that wait for its rate."));
+    }
+    text.push(format!("queue = \"{}p\"", packets.map_or(path.queue_packets, u64::from)));
 }
 
 /// `ever`, `correlated`: this change or an earlier one has jitter, or jitter with a correlation.

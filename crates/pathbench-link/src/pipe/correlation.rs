@@ -49,6 +49,11 @@ impl Correlations {
         if model.reorder_share <= 0.0 {
             return false;
         }
+        if self.in_order < model.reorder_gap.saturating_sub(1) {
+            // The kernel draws no number within a gap.
+            self.in_order += 1;
+            return false;
+        }
         let random = chance.unit(DrawPurpose::Reorder, number, 0);
         let level = if model.reorder_correlation > 0.0 {
             let first = || chance.unit(DrawPurpose::Correlation, 1, 0);
@@ -56,8 +61,36 @@ impl Correlations {
         } else {
             random
         };
-        let early = self.in_order >= model.reorder_gap.saturating_sub(1) && level < model.reorder_share;
+        let early = level < model.reorder_share;
         self.in_order = if early { 0 } else { self.in_order.saturating_add(1) };
         early
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Regression: numbers that no decision used wore the correlation off. Of two that follow each other with ρ = 0.9,
+    /// both are on the same side of the median in about 86 of 100 cases; of two that are four apart, in 73.
+    #[test]
+    fn the_correlation_of_reordering_is_that_of_the_decisions() {
+        let model = LinkModel {
+            reorder_share: 0.5,
+            reorder_correlation: 0.9,
+            reorder_gap: 4,
+            ..LinkModel::default()
+        };
+        let (mut correlations, chance) = (Correlations::default(), Chance::new(5));
+        let early: Vec<bool> =
+            (0..200_000).map(|number| correlations.is_early(&model, number, chance)).collect();
+        let (mut pairs, mut again) = (0, 0);
+        for window in early.windows(5).filter(|window| window[0]) {
+            assert!(!window[1] && !window[2] && !window[3]);
+            pairs += 1;
+            again += u32::from(window[4]);
+        }
+        let share = f64::from(again) / f64::from(pairs);
+        assert!((0.82..0.9).contains(&share), "{share} of {pairs}");
     }
 }

@@ -1,185 +1,29 @@
 //! Tables with a header: columns are chosen by their names and units. And Pensieve's tables without one.
 
 use super::error::TraceError;
+use super::header::{ColumnKind, Header, is_percent};
 use super::limits::{MAX_SECONDS, MAX_VALUES};
 use super::lines::{Line, Lines, number, shown};
 use super::options::TraceOptions;
 use super::samples::{Fate, Sample, Trip};
-use super::steps::{LATEST_BEGIN, StepBuilder};
+use super::steps::{INCREASE, StepBuilder};
 use super::unit::{RateUnit, TimeUnit, words};
 use super::wall_clock;
 use crate::{LossSchedule, RateSchedule};
 use pathbench_record::direction::Direction;
 use std::time::Duration;
 
-/// Maximum number of columns.
-const MAX_COLUMNS: usize = 256;
 const MAX_BPS: f64 = 1e12;
 const RATE_RANGE: &str = "0 to 1 Tbit/s";
 const TIME_RANGE: &str = "0 to 2678400 seconds (31 days) after the first";
 pub(super) const LONGEST_DELAY: Duration = Duration::from_secs(60);
 pub(super) const DELAY_RANGE: &str = "0 to 60 s";
-/// Pensieve's traces are of mobile networks; larger values are in another unit.
+/// Larger values are in another unit: Pensieve's traces are of mobile networks.
 const MOST_PENSIEVE_MBPS: f64 = 10_000.0;
+/// Of a file that nothing but its two columns makes one of Pensieve's: one in kbit/s looks the same.
+const MOST_DETECTED_MBPS: f64 = 1_000.0;
 
-/// The rate, delay or loss that a column contains.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ColumnKind {
-    Rate,
-    /// A one-way delay.
-    Delay,
-    RoundTrip,
-    Loss,
-    Other,
-}
-
-impl ColumnKind {
-    fn from_name(name: &str) -> Self {
-        let lower = name.to_ascii_lowercase();
-        let words = words(&lower);
-        let has = |known: &[&str]| words.iter().any(|word| known.contains(word));
-        if has(&["loss", "lost", "drop", "drops", "error", "errors"]) {
-            if has(&["loss", "lost"]) { Self::Loss } else { Self::Other }
-        } else if RateUnit::from_column(name).is_some()
-            || has(&["throughput", "rate", "bandwidth", "bw", "capacity", "goodput", "bitrate", "tput"])
-        {
-            Self::Rate
-        } else if has(&["rtt", "ping"]) {
-            Self::RoundTrip
-        } else if has(&["delay", "owd"]) {
-            Self::Delay
-        } else {
-            Self::Other
-        }
-    }
-}
-
-fn is_time(name: &str) -> bool {
-    const KNOWN: [&str; 16] = [
-        "time",
-        "timestamp",
-        "t",
-        "ts",
-        "datetime",
-        "date",
-        "elapsed",
-        "epoch",
-        "second",
-        "seconds",
-        "sec",
-        "s",
-        "ms",
-        "us",
-        "ns",
-        "unix",
-    ];
-    let lower = name.to_ascii_lowercase();
-    ColumnKind::from_name(name) == ColumnKind::Other && words(&lower).iter().any(|word| KNOWN.contains(word))
-}
-
-/// The header of a table.
-pub(super) struct Header<'a> {
-    line: u64,
-    separator: u8,
-    columns: Vec<&'a str>,
-    text: &'a [u8],
-}
-
-impl<'a> Header<'a> {
-    /// `None` if the first line with content is no header.
-    pub(super) fn read(bytes: &'a [u8]) -> Result<Option<Self>, TraceError> {
-        let Some(line) = Lines::with_content(bytes)?.next() else { return Ok(None) };
-        let begins = |byte: &u8| byte.is_ascii_alphabetic() || matches!(byte, b'"' | b'_');
-        if !line.text.first().is_some_and(begins) {
-            return Ok(None);
-        }
-        let separator = [b',', b';', b'\t'].into_iter().find(|byte| line.text.contains(byte));
-        let (Some(separator), Ok(text)) = (separator, std::str::from_utf8(line.text)) else {
-            return Ok(None);
-        };
-        let columns: Vec<&str> = text.split(char::from(separator)).map(bare).take(MAX_COLUMNS).collect();
-        Ok(Some(Self { line: line.number, separator, columns, text: line.text }))
-    }
-
-    /// Whether these are the columns of LENS's IRTT tables, which have no units in their names.
-    pub(super) fn is_lens(&self) -> bool {
-        self.columns == ["timestamp", "rtt", "uplink", "downlink"]
-    }
-
-    fn found(&self) -> String {
-        shown(self.text)
-    }
-
-    fn time(&self) -> Result<(usize, Option<TimeUnit>), TraceError> {
-        let index =
-            self.columns.iter().position(|name| is_time(name)).ok_or_else(|| TraceError::NoColumn {
-                line: self.line,
-                found: self.found(),
-                what: "a time",
-                example: "time_s or timestamp",
-            })?;
-        Ok((index, TimeUnit::from_column(self.columns[index])))
-    }
-
-    /// The one column of `kinds`; one with a unit in its name precedes those without.
-    fn find(
-        &self,
-        kinds: &[ColumnKind],
-        named: &[String],
-        what: &'static str,
-        example: &'static str,
-    ) -> Result<usize, TraceError> {
-        let is_named = |name: &str| named.iter().any(|one| one.eq_ignore_ascii_case(name));
-        let fits = |name: &str| {
-            let kind = ColumnKind::from_name(name);
-            // A name of the user's may have no meaning for this program; it then names a rate.
-            let unknown = kind == ColumnKind::Other && kinds.contains(&ColumnKind::Rate) && is_named(name);
-            (kinds.contains(&kind) || unknown) && (named.is_empty() || is_named(name))
-        };
-        let all: Vec<usize> = (0..self.columns.len()).filter(|&index| fits(self.columns[index])).collect();
-        let with_unit: Vec<usize> = all
-            .iter()
-            .copied()
-            .filter(|&index| {
-                let name = self.columns[index];
-                RateUnit::from_column(name).is_some() || TimeUnit::from_column(name).is_some()
-            })
-            .collect();
-        match if with_unit.is_empty() { all } else { with_unit }.as_slice() {
-            [] => Err(TraceError::NoColumn { line: self.line, found: self.found(), what, example }),
-            [one] => Ok(*one),
-            several => {
-                let columns: Vec<String> = several
-                    .iter()
-                    .map(|&index| format!("`{}`", shown(self.columns[index].as_bytes())))
-                    .collect();
-                Err(TraceError::SeveralColumns { line: self.line, found: columns.join(", "), what })
-            }
-        }
-    }
-
-    fn rows(bytes: &[u8]) -> Result<impl Iterator<Item = Line<'_>>, TraceError> {
-        Ok(Lines::with_content(bytes)?.skip(1))
-    }
-
-    fn field<'b>(&self, line: &Line<'b>, index: usize) -> Result<&'b [u8], TraceError> {
-        let field = line.text.split(|byte| *byte == self.separator).nth(index);
-        field
-            .map(bare_bytes)
-            .ok_or_else(|| line.malformed(line.text, "a line with all columns of the header"))
-    }
-}
-
-fn bare(text: &str) -> &str {
-    text.trim().trim_matches('"').trim()
-}
-
-fn bare_bytes(text: &[u8]) -> &[u8] {
-    let text = text.trim_ascii();
-    text.strip_prefix(b"\"").and_then(|text| text.strip_suffix(b"\"")).unwrap_or(text).trim_ascii()
-}
-
-/// Times relative to the first one, if that is a date, a Unix time or very late; otherwise as they are.
+/// Times relative to the first one, so that all quantities of a table begin together.
 #[derive(Default)]
 struct Times {
     origin: Option<f64>,
@@ -201,8 +45,7 @@ impl Times {
                 return Err(TraceError::ZoneChanges { line: line.number, before, found });
             }
         }
-        let is_clock = time.is_absolute || time.seconds > LATEST_BEGIN.as_secs_f64();
-        let origin = *self.origin.get_or_insert(if is_clock { time.seconds } else { 0.0 });
+        let origin = *self.origin.get_or_insert(time.seconds);
         // f64 has about a microsecond left of a Unix time.
         let seconds = ((time.seconds - origin) * 1e6).round() / 1e6;
         if !(0.0..=MAX_SECONDS as f64).contains(&seconds) {
@@ -256,6 +99,27 @@ pub(super) fn rate(bytes: &[u8], options: &TraceOptions) -> Result<RateSchedule,
     steps.finish().ok_or(TraceError::Empty { expected: TABLE })
 }
 
+/// The meanings of columns without a unit in their names, which a reader of the figures should know.
+pub(super) fn assumptions(bytes: &[u8], options: &TraceOptions) -> Result<Vec<String>, TraceError> {
+    let (Some(header), Some(first)) = (Header::read(bytes)?, Header::rows(bytes)?.next()) else {
+        return Ok(Vec::new());
+    };
+    let mut notes = Vec::new();
+    let name = |index: usize| shown(header.columns[index].as_bytes());
+    let (time, unit) = header.time()?;
+    let text = header.field(&first, time)?;
+    if unit.is_none() && number(text).is_some() && !wall_clock::parse(&first, text, None)?.is_absolute {
+        notes.push(format!("the column `{}` has no unit; its times are taken as seconds", name(time)));
+    }
+    if let Ok(loss) = header.find(&[ColumnKind::Loss], &options.columns, "", "") {
+        let lower = header.columns[loss].to_ascii_lowercase();
+        if !is_percent(&words(&lower)) && !header.field(&first, loss)?.ends_with(b"%") {
+            notes.push(format!("the column `{}` has no unit; its losses are taken as 0 to 1", name(loss)));
+        }
+    }
+    Ok(notes)
+}
+
 /// Two columns without a header.
 fn pairs(bytes: &[u8], options: &TraceOptions) -> Result<RateSchedule, TraceError> {
     let (mut steps, mut times) = (StepBuilder::new(), Times::default());
@@ -293,11 +157,11 @@ pub(super) fn pensieve(bytes: &[u8], options: &TraceOptions) -> Result<RateSched
             return Err(line.malformed(line.text, LINE));
         }
         let at = times.parse(&line, time, Some(TimeUnit::Seconds))?;
-        let is_plausible =
-            options.unit.is_some() || number(value).is_none_or(|value| value <= MOST_PENSIEVE_MBPS);
+        let most = if options.format.is_some() { MOST_PENSIEVE_MBPS } else { MOST_DETECTED_MBPS };
+        let is_plausible = options.unit.is_some() || number(value).is_none_or(|value| value <= most);
         if !is_plausible {
-            let (found, units) = (shown(value), RateUnit::choices());
-            return Err(TraceError::Implausible { line: line.number, found, units });
+            let (line, found, units) = (line.number, shown(value), RateUnit::choices());
+            return Err(TraceError::Implausible { line, found, most: most as u32, units });
         }
         steps.push(&line, at, rate_value(&line, value, unit)?)?;
     }
@@ -335,7 +199,7 @@ fn push(samples: &mut Vec<Sample>, line: &Line<'_>, at: Duration, fate: Fate) ->
         && at <= before.at
     {
         let (found, before) = (format!("{} s", at.as_secs_f64()), format!("{} s", before.at.as_secs_f64()));
-        return Err(TraceError::Order { line: line.number, found, before, rule: "increase" });
+        return Err(TraceError::Order { line: line.number, found, before, rule: INCREASE });
     }
     if samples.len() == MAX_VALUES {
         return Err(TraceError::TooLong { line: line.number });
@@ -397,8 +261,7 @@ pub(super) fn loss(bytes: &[u8], options: &TraceOptions) -> Result<LossSchedule,
     let column =
         header.find(&[ColumnKind::Loss], &options.columns, "a loss", "as in loss or loss_percent")?;
     let lower = header.columns[column].to_ascii_lowercase();
-    let is_percent =
-        words(&lower).iter().any(|word| word.contains('%') || matches!(*word, "percent" | "pct"));
+    let is_percent = is_percent(&words(&lower));
     let (mut steps, mut times) = (StepBuilder::new(), Times::default());
     for line in Header::rows(bytes)? {
         let at = times.parse(&line, header.field(&line, time)?, time_unit)?;

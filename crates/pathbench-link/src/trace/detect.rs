@@ -2,9 +2,10 @@
 
 use super::error::TraceError;
 use super::format::TraceFormat;
+use super::header::Header;
 use super::lines::{Line, Lines, number, shown};
+use super::ping;
 use super::unit::RateUnit;
-use super::{csv, ping};
 
 /// The shapes of a file, by its first line that is neither empty nor a comment.
 pub(super) enum Shape {
@@ -27,7 +28,7 @@ pub(super) fn shape<'a>(bytes: &'a [u8], expected: &'static str) -> Result<(Shap
         Shape::Ping
     } else if matches!(first.text.first(), Some(b'{' | b'[')) {
         Shape::Json
-    } else if csv::Header::read(bytes)?.is_some() {
+    } else if Header::read(bytes)?.is_some() {
         Shape::Header
     } else if first.text.contains(&b',') || first.text.contains(&b';') {
         Shape::Comma
@@ -72,7 +73,7 @@ pub(super) fn detect_samples(bytes: &[u8]) -> Result<Option<TraceFormat>, TraceE
         Shape::Json if is_irtt(bytes) => Some(TraceFormat::Irtt),
         Shape::Json => Some(TraceFormat::AlphaRtc),
         Shape::Ping => Some(TraceFormat::Ping),
-        Shape::Header if csv::Header::read(bytes)?.is_some_and(|header| header.is_lens()) => {
+        Shape::Header if Header::read(bytes)?.is_some_and(|header| header.is_lens()) => {
             Some(TraceFormat::Irtt)
         }
         // This program's own tables.

@@ -20,7 +20,7 @@ pub enum TraceError {
     Malformed { line: u64, found: String, expected: &'static str },
     #[error("line {line}: {what} is {found}, but must be {range}")]
     OutOfRange { line: u64, what: &'static str, found: String, range: &'static str },
-    #[error("line {line}: {found} comes after {before}; times must {rule} from line to line, so sort them")]
+    #[error("line {line}: {found} comes after {before}; times must {rule}")]
     Order { line: u64, found: String, before: String, rule: &'static str },
     #[error("line {line}: the last time is 0, so it could not repeat; it must last for some time")]
     NoTime { line: u64 },
@@ -32,7 +32,8 @@ pub enum TraceError {
     Header { line: u64, found: String, expected: &'static str },
     #[error(
         "line {line}: `{found}` is of no known format; a line is one number (mahimahi), three or more whole numbers with \
-         blanks between them (cellreplay), two with a blank (pensieve) or a table with a header (csv); JSON is alphartc"
+         blanks between them (cellreplay), two with a blank (pensieve), a table with a header (csv) or ping's output; JSON is \
+         alphartc or irtt"
     )]
     Unknown { line: u64, found: String },
     #[error(
@@ -50,9 +51,10 @@ pub enum TraceError {
     )]
     UnitConflict { line: u64, found: String, own: &'static str, given: &'static str },
     #[error(
-        "line {line}: {found} Mbit/s is more than a pensieve trace has; give the unit (rate_trace_unit, --unit): {units}"
+        "line {line}: {found} Mbit/s is more than {most}, which is much for a pensieve trace; give the unit (rate_trace_unit, \
+         --unit): {units}"
     )]
-    Implausible { line: u64, found: String, units: String },
+    Implausible { line: u64, found: String, most: u32, units: String },
     #[error(
         "line {line}: none of the columns `{found}` is {what}; name one of them {example}, or give --column NAME of `pathbench lab import-trace`"
     )]
@@ -75,6 +77,12 @@ pub enum TraceError {
         "line {line}: single numbers are delivery opportunities (mahimahi) or delays (leoreplayer); give --format"
     )]
     SingleNumbers { line: u64 },
+    #[error(
+        "no line is an answer of ping; if ping printed another language than English, repeat it with LC_ALL=C"
+    )]
+    NoAnswer,
+    #[error("line {line}: another ping begins here; give each its own file")]
+    SeveralPings { line: u64 },
     #[error("the format {format} has no {what}; it has {has}")]
     Lacks { format: &'static str, what: &'static str, has: &'static str },
 }

@@ -3,6 +3,7 @@
 use super::detect::{Shape, detect_rate, detect_samples, shape};
 use super::error::TraceError;
 use super::format::TraceFormat;
+use super::header::Header;
 use super::options::TraceOptions;
 use super::ping::PingClock;
 use super::samples::Trip;
@@ -28,17 +29,16 @@ const HALVED: &str = "the delay of one direction is half of the measured round t
 const HALVED_LOSS: &str = "a loss p of round trips is taken as 1 − √(1 − p) in each direction";
 
 /// Reads all quantities of a file; without a format, detects it from the content.
-pub fn import(bytes: &[u8], options: &TraceOptions) -> Result<TraceContent, TraceError> {
-    let format = options.format.map_or_else(|| detect(bytes, options), Ok)?;
-    let options = TraceOptions { format: Some(format), ..options.clone() };
+pub fn import(bytes: &[u8], given: &TraceOptions) -> Result<TraceContent, TraceError> {
+    let format = given.format.map_or_else(|| detect(bytes, given), Ok)?;
+    let options = TraceOptions { format: Some(format), ..given.clone() };
     let mut content = TraceContent { format, rate: None, delay: None, loss: None, notes: Vec::new() };
     match format {
-        TraceFormat::Mahimahi
-        | TraceFormat::CellReplay
-        | TraceFormat::BytesPerSecond
-        | TraceFormat::Pensieve => {
+        TraceFormat::Mahimahi | TraceFormat::CellReplay | TraceFormat::BytesPerSecond => {
             content.rate = Some(read::rate(bytes, &options)?);
         }
+        // A format that the user gave allows more than one that was detected.
+        TraceFormat::Pensieve => content.rate = Some(read::rate(bytes, given)?),
         TraceFormat::LeoReplayer => content.delay = Some(read::delay(bytes, &options)?),
         TraceFormat::AlphaRtc => {
             let trace = json::alphartc(bytes, options.direction)?;
@@ -115,7 +115,7 @@ fn import_columns(
         Err(error) => found(error)?,
     }
     // A table without a header has a rate only.
-    if csv::Header::read(bytes)?.is_some() {
+    if Header::read(bytes)?.is_some() {
         match csv::delays(bytes, options) {
             Ok((probes, trip)) => {
                 content.delay = samples::delays(&probes, trip);
@@ -137,7 +137,10 @@ fn import_columns(
         Some(error) if content.rate.is_none() && content.delay.is_none() && content.loss.is_none() => {
             Err(error)
         }
-        _ => Ok(()),
+        _ => {
+            content.notes.extend(csv::assumptions(bytes, options)?);
+            Ok(())
+        }
     }
 }
 

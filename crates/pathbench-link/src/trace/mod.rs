@@ -25,6 +25,7 @@ mod csv;
 mod detect;
 mod error;
 mod format;
+mod header;
 mod import;
 mod json;
 mod leoreplayer;

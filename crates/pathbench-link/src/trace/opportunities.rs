@@ -6,6 +6,7 @@ use super::lines::{Line, Lines, shown};
 use crate::{OpportunitySchedule, Train, TrainSchedule};
 use std::time::Duration;
 
+const NOT_DECREASE: &str = "not decrease from line to line, so sort them";
 const MAHIMAHI_LINE: &str = "a whole number of milliseconds, and nothing else (mahimahi)";
 
 /// Reads a Mahimahi trace (mm-link(1); Netravali et al., USENIX ATC 2015): one integer in milliseconds per line, not
@@ -21,7 +22,7 @@ pub fn mahimahi(bytes: &[u8]) -> Result<OpportunitySchedule, TraceError> {
             && now < before
         {
             let (found, before) = (format!("{now} ms"), format!("{before} ms"));
-            return Err(TraceError::Order { line: number, found, before, rule: "not decrease" });
+            return Err(TraceError::Order { line: number, found, before, rule: NOT_DECREASE });
         }
         if now > MAX_SECONDS * 1_000 {
             let found = format!("{now} ms");
@@ -72,7 +73,7 @@ pub fn cellreplay(bytes: &[u8]) -> Result<TrainSchedule, TraceError> {
         {
             let (found, before) =
                 (format!("{} ms", train.at.as_millis()), format!("{} ms", before.at.as_millis()));
-            return Err(TraceError::Order { line: number, found, before, rule: "not decrease" });
+            return Err(TraceError::Order { line: number, found, before, rule: NOT_DECREASE });
         }
         trains.push(train);
     }

@@ -44,21 +44,30 @@ pub(super) fn is_ping(line: &[u8]) -> bool {
         let end = rest.iter().position(|byte| *byte == b']').map_or(0, |end| end + 1);
         rest[end..].trim_ascii_start()
     });
-    line.starts_with(b"PING ")
-        || line.starts_with(b"PING6(")
-        || (find(line, b" bytes from ").is_some() && find(line, b"seq=").is_some())
+    is_begin(line) || (find(line, b" bytes from ").is_some() && find(line, b"seq=").is_some())
+}
+
+fn is_begin(line: &[u8]) -> bool {
+    line.starts_with(b"PING ") || line.starts_with(b"PING6(")
 }
 
 pub(super) fn ping(bytes: &[u8]) -> Result<(Vec<Sample>, PingClock), TraceError> {
     let mut answers: Vec<Answer> = Vec::new();
     let mut statistics = None;
     let mut wraps = Wraps::default();
+    let mut begins = 0;
     for line in Lines::new(bytes)? {
+        if is_begin(line.text) {
+            begins += 1;
+            if begins > 1 || !answers.is_empty() {
+                return Err(TraceError::SeveralPings { line: line.number });
+            }
+        }
         if let Some(found) = transmitted(line.text) {
             statistics = Some(found);
         }
         let is_answer = find(line.text, b" bytes from ").is_some() && find(line.text, b"time=").is_some();
-        if !is_answer || line.text.ends_with(b"(DUP!)") {
+        if !is_answer || find(line.text, b"(DUP!)").is_some() {
             continue;
         }
         let answer = answer(&line, &mut wraps)?;
@@ -70,10 +79,10 @@ pub(super) fn ping(bytes: &[u8]) -> Result<(Vec<Sample>, PingClock), TraceError>
     answers.sort_by_key(|answer| answer.sequence);
     answers.dedup_by_key(|answer| answer.sequence);
     let (Some(first), Some(last)) = (answers.first(), answers.last()) else {
-        return Err(TraceError::Empty { expected: EXPECTED });
+        return Err(TraceError::NoAnswer);
     };
-    // iputils counts from 1, BSD and BusyBox from 0.
-    let begin = first.sequence.min(1);
+    // iputils counts from 1, BSD and BusyBox from 0. Without ping's first line, the file may be the end of a longer one.
+    let begin = if begins > 0 { first.sequence.min(1) } else { first.sequence };
     let sent = statistics.map_or(0, |(sent, _)| sent.min(MAX_PROBES));
     let end = (last.sequence + 1).max(begin + sent);
     let (clock, interval) = interval(&answers, statistics);

@@ -9,6 +9,9 @@ use std::time::Duration;
 /// A trace that begins later than this contains clock times, not times since its start.
 pub(super) const LATEST_BEGIN: Duration = Duration::from_secs(3_600);
 
+/// The rule of the times of a table in messages.
+pub(super) const INCREASE: &str = "increase from line to line: sort the lines, and keep one of each time";
+
 /// Collects the lines of a table: a value applies until the time of the next line; the first one applies from zero, the
 /// last one as long as the one before it.
 pub(super) struct StepBuilder<V> {
@@ -28,7 +31,7 @@ impl<V> StepBuilder<V> {
             Some(before) if at <= before => {
                 let (found, before) =
                     (format!("{} s", at.as_secs_f64()), format!("{} s", before.as_secs_f64()));
-                return Err(TraceError::Order { line: line.number, found, before, rule: "increase" });
+                return Err(TraceError::Order { line: line.number, found, before, rule: INCREASE });
             }
             Some(_) if self.steps.len() == MAX_VALUES => {
                 return Err(TraceError::TooLong { line: line.number });

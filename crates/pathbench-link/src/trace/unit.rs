@@ -86,8 +86,9 @@ impl RateUnit {
             "b" if last.ends_with("bps") || quantity.starts_with(['M', 'G', 'K']) => false,
             _ => return None,
         };
-        // Without a second, only `mbit` and its relatives name a rate.
-        if second.is_empty() && (prefix.is_empty() || name == "b") {
+        // Without a second, it is an amount of data unless another word names a rate, as in `bw_mbit`.
+        let names_rate = || words.iter().any(|word| is_rate_word(&word.to_ascii_lowercase()));
+        if second.is_empty() && (prefix.is_empty() || name == "b" || !names_rate()) {
             return None;
         }
         Some(match (prefix.as_bytes().first(), is_byte) {
@@ -143,6 +144,14 @@ impl TimeUnit {
             _ => None,
         }
     }
+}
+
+/// Whether a word of a column's name, in small letters, names a rate.
+pub(super) fn is_rate_word(word: &str) -> bool {
+    matches!(
+        word,
+        "throughput" | "rate" | "bandwidth" | "bw" | "capacity" | "goodput" | "bitrate" | "datarate" | "tput"
+    )
 }
 
 /// The words of a column's name.

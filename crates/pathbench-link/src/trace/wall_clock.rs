@@ -39,20 +39,21 @@ fn unit_of_magnitude(value: f64) -> TimeUnit {
     }
 }
 
-/// `YYYY-MM-DD`, `T` or a blank, `HH:MM[:SS[.FRACTION]]`, and `Z`, an offset, a zone's abbreviation, or nothing.
+/// `YYYY-MM-DD`, `T`, `_` or a blank, `HH:MM[:SS[.FRACTION]]`, and `Z`, an offset, a zone's abbreviation, or nothing. The day
+/// may have `/` or `.`, the time of day `.` for `:`, as in G-NetTrack's `2019.12.16_13.40.04`.
 fn date(text: &str) -> Option<ClockTime<'_>> {
     let (day, clock) = (text.get(..10)?, text.get(11..)?);
-    if !matches!(text.as_bytes()[10], b'T' | b't' | b' ') {
+    if !matches!(text.as_bytes()[10], b'T' | b't' | b' ' | b'_') {
         return None;
     }
-    let mut parts = day.split(['-', '/']).map(|part| small(part, 4));
+    let mut parts = day.split(['-', '/', '.']).map(|part| small(part, 4));
     let (year, month, day) = (parts.next()??, parts.next()??, parts.next()??);
     if !(1970..=2200).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
         return None;
     }
     let end = clock.find(|c: char| !c.is_ascii_digit() && !matches!(c, ':' | '.')).unwrap_or(clock.len());
     let (clock, zone) = (clock.get(..end)?, clock.get(end..)?.trim());
-    let mut parts = clock.splitn(3, ':');
+    let mut parts = clock.splitn(3, if clock.contains(':') { ':' } else { '.' });
     let (hour, minute) = (small(parts.next()?, 2)?, small(parts.next()?, 2)?);
     let second = parts.next().map_or(Some(0.0), |second| number(second.as_bytes()))?;
     if hour > 23 || minute > 59 || !(0.0..61.0).contains(&second) {
@@ -82,7 +83,10 @@ fn offset(zone: &str) -> Option<(i64, Option<&str>)> {
         let minutes = small(hours, 2)? * 60 + small(minutes, 2)?;
         return Some((if zone.starts_with('-') { -minutes } else { minutes }, None));
     }
-    let is_name = zone.len() <= 5 && zone.bytes().all(|byte| byte.is_ascii_alphabetic());
+    // The hours of AM and PM are others.
+    let is_name = !matches!(zone, "AM" | "PM" | "am" | "pm")
+        && zone.len() <= 5
+        && zone.bytes().all(|byte| byte.is_ascii_alphabetic());
     is_name.then_some((0, Some(zone)))
 }
 

@@ -8,4 +8,5 @@ mod fuzz_bodies;
 mod imports;
 mod model;
 mod specification;
+mod tables;
 mod traces;

@@ -201,6 +201,31 @@ fn the_limit_of_netem_caps_the_rate_or_is_said_to_have_no_effect() {
     assert!(text.contains("netem's default limit of 1000 packets"), "{text}");
 }
 
+/// Regression: the queue stayed that of the path, where netem holds what waits for its rate: 1000 packets at 1 Mbit/s are
+/// 12 s.
+#[test]
+fn what_waits_for_a_rate_of_netem_waits_within_its_limit() {
+    let topology = "topoType:MultiIf\npath_c2r_0:12,40,5\nchangeNetem:yes\nnetemAt_c2r_0:3,delay 20ms rate 1mbit\n\
+                    netemAt_c2r_0:4,delay 20ms rate 1mbit limit 30\nnetemAt_c2r_0:5,rate 9mbit\nnetemAt_c2r_0:6,delay 20ms\n";
+    let text = import(topology, None).unwrap();
+    let found = models(&planned(&text), "c2r_0");
+    let queues: Vec<_> = found.iter().map(|model| (model.rate_bps().unwrap(), model.queue)).collect();
+    let expected = [(5_000_000, 40), (1_000_000, 1_000), (1_000_000, 30), (5_000_000, 40), (5_000_000, 40)];
+    assert_eq!(queues, expected.map(|(bps, packets)| (bps, QueueLimit::Packets(packets))), "{text}");
+    assert!(text.contains("# netem's limit, 30 packets, includes those that wait for its rate."), "{text}");
+}
+
+/// Regression: a tab was a control character, and `gap` was accepted only behind `reorder`.
+#[test]
+fn tabs_are_blanks_and_netems_arguments_have_no_order() {
+    let topology = "topoType:\tMultiIf\npath_c2r_0 :\t12, 40,\t5\t\nchangeNetem: yes\n\
+                    netemAt_c2r_0:3,\tgap 4 loss random 2%\treorder 25% 50% delay 20ms\n";
+    let text = import(topology, None).unwrap();
+    let found = models(&planned(&text), "c2r_0");
+    assert_eq!((found[1].reorder_share, found[1].reorder_correlation, found[1].reorder_gap), (0.25, 0.5, 4));
+    assert_eq!((found[1].independent_loss(), found[0].queue), (Some(0.02), QueueLimit::Packets(40)));
+}
+
 #[test]
 fn distributions_correlations_and_reordering_are_those_of_netem() {
     let topology = "topoType:MultiIf\npath_c2r_0:12,40,5\nchangeNetem:yes\n\
@@ -383,6 +408,16 @@ const MISTAKES: &[(&str, &str, &[&str])] = &[
         "topoType:MultiIf\npath_c2r_0:1,1\nnetemAt_c2r_0:1,delay 9ms 1ms distribution paretonormal",
         "",
         &["netem's `paretonormal` cannot be imported: it is a table of a mixture", "give normal or pareto"],
+    ),
+    (
+        "topoType:MultiIf\npath_c2r_0:1,1\nnetemAt_c2r_0:1,delay 9ms limit 0",
+        "",
+        &["topo:3: netemAt_c2r_0: netem drops every packet with a limit of 0", "loss 100%"],
+    ),
+    (
+        "topoType:MultiIf\npath_c2r_0:1,1\nnetemAt_c2r_0:1,delay 9ms gap 5",
+        "",
+        &["topo:3: netemAt_c2r_0: gap without reorder means nothing"],
     ),
     (
         "topoType:MultiIf\npath_c2r_0:1,1\nnetemAt_c2r_0:1,reorder 25% 50%",
