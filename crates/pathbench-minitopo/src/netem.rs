@@ -204,6 +204,12 @@ impl NetemArguments {
             (Some(reorder), Some(gap)) => reorder.gap = gap.max(1),
             _ => {}
         }
+        if self.reorder.is_some_and(|reorder| reorder.share >= 100.0 && reorder.gap == 1) {
+            return Err(wrong(
+                "netem would delay no packet",
+                "give reorder less than 100%, or a gap of 2 or more",
+            ));
+        }
         if self.limit == Some(0) {
             return Err(wrong(
                 "netem drops every packet with a limit of 0",

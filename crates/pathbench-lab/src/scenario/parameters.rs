@@ -357,6 +357,12 @@ fn dependent_conflicts(model: &LinkModel) -> Vec<(&'static str, &'static str, &'
             "give delay as well",
         ),
         (
+            model.reorder_share >= 1.0 && model.reorder_gap <= 1,
+            "reorder_share",
+            "every packet skips the delay, so none overtakes another",
+            "give less than 100%, or reorder_gap = 2 or more",
+        ),
+        (
             model.in_flight_limit > 0 && no_delay,
             "in_flight_limit",
             "without a delay no packet is in flight",

@@ -59,6 +59,8 @@ pub enum TraceError {
         "line {line}: none of the columns `{found}` is {what}; name one of them {example}, or give --column NAME of `pathbench lab import-trace`"
     )]
     NoColumn { line: u64, found: String, what: &'static str, example: &'static str },
+    #[error("line {line}: none of the columns `{found}` is a time; name one of them time_s or timestamp")]
+    NoTimeColumn { line: u64, found: String },
     #[error(
         "line {line}: the columns {found} can each be {what}; choose one: --column NAME of `pathbench lab import-trace`"
     )]

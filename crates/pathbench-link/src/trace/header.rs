@@ -130,12 +130,7 @@ impl<'a> Header<'a> {
         let position = |fits: &dyn Fn(&str) -> bool| self.columns.iter().position(|name| fits(name));
         let index = position(&|name| is_time(name) && is_plain(name))
             .or_else(|| position(&is_time))
-            .ok_or_else(|| TraceError::NoColumn {
-                line: self.line,
-                found: self.found(),
-                what: "a time",
-                example: "time_s or timestamp",
-            })?;
+            .ok_or_else(|| TraceError::NoTimeColumn { line: self.line, found: self.found() })?;
         Ok((index, TimeUnit::from_column(self.columns[index])))
     }
 

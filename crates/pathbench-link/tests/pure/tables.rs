@@ -108,6 +108,12 @@ fn a_unit_alone_chooses_no_column() {
     let named = options(Some(RateUnit::Megabits), &["throughput"]);
     assert_eq!(rates(&import(text, &named)), [(0, 3_500_000), (1_000, 4_000_000)]);
     assert!(matches!(refusal("time_s,total_mbit\n0,750\n", &auto()), TraceError::NoColumn { .. }));
+    // No option names the column of the time.
+    let error = refusal("start,end,bits_per_second\n0,1,3\n", &auto());
+    assert!(
+        matches!(error, TraceError::NoTimeColumn { line: 1, .. }) && !error.to_string().contains("--column"),
+        "{error}"
+    );
     let text = "download_time_ms,timestamp,rate_mbps\n7,100,3\n9,101,4\n";
     assert_eq!(rates(&import(text, &auto())), [(0, 3_000_000), (1_000, 4_000_000)]);
 }

@@ -415,6 +415,11 @@ const MISTAKES: &[(&str, &str, &[&str])] = &[
         &["topo:3: netemAt_c2r_0: netem drops every packet with a limit of 0", "loss 100%"],
     ),
     (
+        "topoType:MultiIf\npath_c2r_0:1,1\nnetemAt_c2r_0:1,delay 9ms reorder 100%",
+        "",
+        &["netem would delay no packet", "a gap of 2 or more"],
+    ),
+    (
         "topoType:MultiIf\npath_c2r_0:1,1\nnetemAt_c2r_0:1,delay 9ms gap 5",
         "",
         &["topo:3: netemAt_c2r_0: gap without reorder means nothing"],
