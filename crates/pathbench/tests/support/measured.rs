@@ -25,6 +25,17 @@ pub(crate) struct Measured {
     pub(crate) datagrams: Vec<DatagramLine>,
 }
 
+/// Runs labs that mostly wait side by side, and returns their results in the order of `scenarios`.
+pub(crate) fn measure_in_parallel<S: Sync, const N: usize>(
+    scenarios: [S; N],
+    measure: impl Fn(&S) -> Measured + Sync,
+) -> [Measured; N] {
+    std::thread::scope(|scope| {
+        let threads = scenarios.each_ref().map(|scenario| scope.spawn(|| measure(scenario)));
+        threads.map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    })
+}
+
 impl Measured {
     pub(crate) fn read(directory: &Path, finished: Finished) -> Self {
         let result = ResultDirectory::open(directory)

@@ -1,7 +1,7 @@
 //! Diagnoses of unused paths in results, on the real kernel; used paths have no diagnosis.
 
 use crate::support::Workplace;
-use crate::support::measured::Measured;
+use crate::support::measured::{Measured, measure_in_parallel};
 use pathbench_record::document::{DiagnosisKind, PathDiagnosis, RunRecord};
 use pathbench_record::event::EventSource;
 use pathbench_record::sample::Side;
@@ -30,12 +30,6 @@ fn measure(name: &str, text: &str, code: i32) -> Measured {
     Workplace::new().lab_run(name, text, &[]).expect(code)
 }
 
-fn of_icmp<'a>(measured: &'a Measured, label: &str, icmp: &str) -> &'a RunRecord {
-    let found =
-        measured.document.runs.iter().find(|run| run.label == label && run.variant["path.wlan.icmp"] == icmp);
-    found.unwrap()
-}
-
 #[track_caller]
 fn only(run: &RunRecord) -> &PathDiagnosis {
     let [found] = run.diagnoses.as_slice() else { panic!("{}: {:#?}", run.id, run.diagnoses) };
@@ -51,24 +45,25 @@ fn a_black_hole_is_named_and_an_honest_hop_is_not() {
         duration = "4s"
         congestion = "cubic"
         patience = "4s"
-        [matrix]
-        "path.wlan.icmp" = ["on", "off"]
     "#;
-    let measured = measure("black-hole", &format!("{A_HOP}\n{rest}"), 6);
+    let [honest, silent] = measure_in_parallel([("on", 0), ("off", 6)], |(icmp, code)| {
+        let hop = A_HOP.replace("icmp = \"off\"", &format!("icmp = \"{icmp}\""));
+        measure("black-hole", &format!("{hop}\n{rest}"), *code)
+    });
     for label in ["tcp@wlan", "mptcp", "mpquic"] {
-        let honest = of_icmp(&measured, label, "on");
+        let honest = honest.run(label);
         assert!(honest.completed && honest.diagnoses.is_empty(), "{:#?}", honest.diagnoses);
     }
-    assert!(of_icmp(&measured, "mpquic", "off").diagnoses.is_empty());
+    assert!(silent.run("mpquic").diagnoses.is_empty());
     for label in ["tcp@wlan", "mptcp"] {
-        let found = only(of_icmp(&measured, label, "off"));
+        let found = only(silent.run(label));
         assert_eq!((found.kind, found.side), (DiagnosisKind::MtuBlackHole, Side::Client), "{found:#?}");
         assert_eq!((found.from_ms, found.to_ms), (None, None), "{found:#?}");
         assert!(found.because.contains("no segment of 8948 bytes"), "{found:#?}");
         assert!(found.because.contains("still the interface's, 9000 bytes"), "{found:#?}");
         assert!(found.remedy.contains("pathbench mtu") && found.remedy.contains("path wlan"), "{found:#?}");
     }
-    let mptcp = of_icmp(&measured, "mptcp", "off");
+    let mptcp = silent.run("mptcp");
     assert!(!mptcp.multipath.used);
     for words in ["path wlan", "MTU black hole suspected", "pathbench mtu"] {
         assert!(mptcp.multipath.reason.contains(words), "{}", mptcp.multipath.reason);
@@ -124,16 +119,19 @@ fn a_backup_path_is_diagnosed_as_backup_and_paths_in_use_are_not() {
         [run]
         transports = ["tcp", "mptcp", "quic", "mpquic"]
         duration = "2s"
-        [matrix]
-        "path.wlan.backup" = [false, true]
     "#;
-    let measured = measure("backup", text, 6);
-    for run in &measured.document.runs {
-        let backup = run.variant["path.wlan.backup"] == true && run.transport.is_multipath();
-        if backup {
-            assert_eq!(only(run).kind, DiagnosisKind::Backup, "{}: {:#?}", run.id, run.diagnoses);
-        } else {
-            assert!(run.diagnoses.is_empty(), "{}: {:#?}", run.id, run.diagnoses);
+    let with_backup = text.replacen("name = \"wlan\"", "name = \"wlan\"\n        backup = true", 1);
+    let [without, with] = measure_in_parallel([(text, 0), (with_backup.as_str(), 6)], |(text, code)| {
+        measure("backup", text, *code)
+    });
+    for (measured, has_backup) in [(&without, false), (&with, true)] {
+        assert!(measured.document.runs.len() >= 4);
+        for run in &measured.document.runs {
+            if has_backup && run.transport.is_multipath() {
+                assert_eq!(only(run).kind, DiagnosisKind::Backup, "{}: {:#?}", run.id, run.diagnoses);
+            } else {
+                assert!(run.diagnoses.is_empty(), "{}: {:#?}", run.id, run.diagnoses);
+            }
         }
     }
 }

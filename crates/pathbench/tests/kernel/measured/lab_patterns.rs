@@ -1,6 +1,6 @@
 //! `lab run` with every pattern on the real kernel; every message is counted.
 
-use crate::support::measured::{Measured, goodput};
+use crate::support::measured::{Measured, goodput, measure_in_parallel};
 use crate::support::{TWO_PATHS, Workplace};
 use pathbench_record::direction::Direction;
 use pathbench_record::document::RunRecord;
@@ -134,15 +134,19 @@ fn a_message_that_never_arrives_is_marked_and_counted_and_sending_times_do_not_s
         path = "wlan"
         action = "blackhole"
         [run]
-        transports = ["tcp@wlan", "quic@wlan", "mpquic@wlan"]
         pattern = "interactive"
         duration = "2s"
-        patience = "20s"
+        patience = "10s"
         [run.interactive]
         linger = "2s"
     "#;
-    let measured = Workplace::new().lab_run("outage", &format!("{TWO_PATHS}\n{rest}"), &["--no-calibration"]);
-    for label in ["tcp@wlan", "quic@wlan"] {
+    let labels = ["tcp@wlan", "quic@wlan", "mpquic@wlan"];
+    let results = measure_in_parallel(labels, |&label| {
+        let options = ["--no-calibration", "--transports", label];
+        Workplace::new().lab_run("outage", &format!("{TWO_PATHS}\n{rest}"), &options)
+    });
+    let [tcp, quic, mpquic] = &results;
+    for (label, measured) in [("tcp@wlan", tcp), ("quic@wlan", quic)] {
         let run = measured.run(label);
         let delay = run.delay_ms.as_ref().unwrap();
         assert_eq!(delay.messages, 40, "{label}: none is dropped: {delay:?}");
@@ -151,7 +155,7 @@ fn a_message_that_never_arrives_is_marked_and_counted_and_sending_times_do_not_s
         // The first lost message waits longest: about one second of sending plus the linger time.
         assert!(delay.max > 2_000.0, "{label}: {delay:?}");
         for direction in Direction::BOTH {
-            let lines = messages(&measured, run, direction);
+            let lines = messages(measured, run, direction);
             assert_eq!(lines.len(), 20, "{label}");
             for (line, next) in lines.iter().zip(&lines[1..]) {
                 assert!(
@@ -166,7 +170,7 @@ fn a_message_that_never_arrives_is_marked_and_counted_and_sending_times_do_not_s
             );
         }
     }
-    let carried_on = measured.run("mpquic@wlan");
+    let carried_on = mpquic.run("mpquic@wlan");
     let delay = carried_on.delay_ms.as_ref().unwrap();
     assert!(carried_on.completed && delay.unacknowledged == 0 && delay.messages == 40, "{carried_on:#?}");
     assert!(delay.max < 3_000.0, "{delay:?}");
