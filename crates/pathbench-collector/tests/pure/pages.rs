@@ -510,40 +510,56 @@ async fn all_readers_of_a_report_share_its_memory() {
     assert!(of_one >= to_bytes(first.into_body(), usize::MAX).await.unwrap().len());
 }
 
+/// Public results, and a reader with memory for one report that is made and a few answers.
+fn with_little_memory() -> Demo {
+    let mut demo = Demo::new(Campaign { public: 1.0, ..Campaign::default() }, 80);
+    let mut reader = Arc::into_inner(std::mem::replace(&mut demo.reader, Demo::default().reader)).unwrap();
+    reader.answers = MemoryBudget::new(ANSWER_MEMORY_BYTES);
+    demo.reader = Arc::new(reader);
+    demo
+}
+
+const ANSWER_MEMORY_BYTES: usize = 25 << 20;
+
+/// `building_mib`: the memory that the first part of an answer takes while it is built.
+async fn unread_answers_have_a_bound(address: &str, building_mib: usize) {
+    let demo = with_little_memory();
+    let report = format!("/results/{}/report", ids(&demo, Viewer::Everybody, 80)[0]);
+    let app = app(&demo);
+    let mut others = demo.reader.answers.share(Client::from(IpAddr::from([192, 0, 2, 1])));
+    assert!(others.grow_to(ANSWER_MEMORY_BYTES - (building_mib << 20) - (512 << 10)));
+    let mut kept = Vec::new();
+    let refused = loop {
+        let request = Request::get(address).body(Body::empty()).unwrap();
+        let response = app.clone().oneshot(request).await.unwrap();
+        if response.status() != StatusCode::OK {
+            break response;
+        }
+        kept.push(response);
+        assert!(kept.len() < 1_000, "{address} has no bound");
+    };
+    assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE, "{address}");
+    assert!(refused.headers().contains_key("retry-after"), "{address}");
+    assert_eq!(get(&app, &report).await.status, StatusCode::SERVICE_UNAVAILABLE, "{address}");
+    drop((kept, others));
+    assert_eq!(get(&app, &report).await.status, StatusCode::OK, "{address}");
+}
+
+/// A request waits 10 s for memory before it is refused, so the addresses are tried side by side.
 #[tokio::test]
 async fn answers_that_nobody_reads_have_a_bound() {
-    /// Memory for one report that is made, and a few answers.
-    const MEMORY_BYTES: usize = 25 << 20;
-    let mut demo = Demo::new(Campaign { public: 1.0, ..Campaign::default() }, 80);
-    let id = ids(&demo, Viewer::Everybody, 80)[0];
-    let report = format!("/results/{id}/report");
-    let mut reader = Arc::into_inner(std::mem::replace(&mut demo.reader, Demo::default().reader)).unwrap();
-    reader.answers = MemoryBudget::new(MEMORY_BYTES);
-    demo.reader = Arc::new(reader);
+    tokio::join!(
+        unread_answers_have_a_bound("/v1/results", 4),
+        unread_answers_have_a_bound("/v1/results.csv", 8),
+        unread_answers_have_a_bound("/v1/results.parquet", 22),
+    );
+}
+
+#[tokio::test]
+async fn all_readers_of_a_raw_part_share_its_bytes() {
+    let demo = with_little_memory();
     let app = app(&demo);
-    // The memory that the first part of each takes while it is built.
-    let building = [("/v1/results", 4), ("/v1/results.csv", 8), ("/v1/results.parquet", 22)];
-    for (address, building_mib) in building {
-        let mut others = demo.reader.answers.share(Client::from(IpAddr::from([192, 0, 2, 1])));
-        assert!(others.grow_to(MEMORY_BYTES - (building_mib << 20) - (512 << 10)));
-        let mut kept = Vec::new();
-        let refused = loop {
-            let request = Request::get(address).body(Body::empty()).unwrap();
-            let response = app.clone().oneshot(request).await.unwrap();
-            if response.status() != StatusCode::OK {
-                break response;
-            }
-            kept.push(response);
-            assert!(kept.len() < 1_000, "{address} has no bound");
-        };
-        assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE, "{address}");
-        assert!(refused.headers().contains_key("retry-after"), "{address}");
-        assert_eq!(get(&app, &report).await.status, StatusCode::SERVICE_UNAVAILABLE, "{address}");
-        drop((kept, others));
-        assert_eq!(get(&app, &report).await.status, StatusCode::OK, "{address}");
-    }
-    // All readers of a raw part share its bytes.
-    let raw = format!("/v1/results/{id}/raw");
+    let raw = format!("/v1/results/{}/raw", ids(&demo, Viewer::Everybody, 80)[0]);
     let available = |demo: &Demo| demo.reader.answers.available_bytes();
     let first = get(&app, &raw).await;
     let before = available(&demo);
