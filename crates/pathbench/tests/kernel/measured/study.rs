@@ -1,7 +1,7 @@
 //! Studies in labs: killed and resumed, in shards, over several scenarios, with warm-up runs, until a time.
 
 use crate::support::processes::signal;
-use crate::support::{Dice, Workplace, captured, within};
+use crate::support::{Dice, Workplace, captured, ended, within};
 use pathbench_lab::study::{ShardJoinError, ShardResult, join};
 use pathbench_record::delivery::DeliveryLine;
 use pathbench_record::directory::ResultDirectory;
@@ -82,9 +82,10 @@ fn a_study_killed_five_times_and_resumed_has_the_runs_of_one_never_killed() {
     let work = Workplace::new();
     let file = work.scenario("study", STUDY);
     let options = ["lab", "run", &file, "--no-calibration", "--warm-up", "1", "--seed", "7"];
-    work.run(&[&options[..], &["--out", "whole"]].concat()).expect(0);
-    let whole = complete(&work, "whole");
-    assert_eq!(whole.runs.len(), 18);
+    // Beside the killed one.
+    let elsewhere = Workplace::new();
+    elsewhere.scenario("study", STUDY);
+    let undisturbed = captured(&mut elsewhere.pathbench(&[&options[..], &["--out", "whole"]].concat()));
 
     let resume = [&options[..], &["--resume", "killed"]].concat();
     let records = work.path().join("killed/runs.partial.jsonl");
@@ -105,6 +106,9 @@ fn a_study_killed_five_times_and_resumed_has_the_runs_of_one_never_killed() {
         assert!(read(&work, "killed").warning.is_some(), "kill {kill}: it was finished");
     }
     work.run(&resume).expect(0);
+    ended(undisturbed).expect(0);
+    let whole = complete(&elsewhere, "whole");
+    assert_eq!(whole.runs.len(), 18);
     let killed = complete(&work, "killed");
     assert_eq!(set(&killed), set(&whole));
     let order = |document: &ResultDocument| document.runs.iter().map(identity).collect::<Vec<_>>();

@@ -2,7 +2,7 @@
 
 use crate::support::processes::signal;
 use crate::support::standing::Server;
-use crate::support::{Dice, Finished, Workplace, captured, within};
+use crate::support::{Dice, Finished, Workplace, captured, ended, within};
 use pathbench_record::directory::ResultDirectory;
 use pathbench_record::document::{ResultDocument, StopReason};
 use rustix::process::Signal;
@@ -68,17 +68,10 @@ fn stopped(document: &ResultDocument) -> Option<StopReason> {
 fn a_suite_killed_and_resumed_or_in_shards_has_the_runs_of_a_whole_one() {
     let place = Place::new();
     let study = ["--repeat", "4", "--warm-up", "1", "--seed", "7"];
-    place.run(&[&study[..], &["--out", "whole"]].concat()).expect(0);
-    let whole = place.read("whole");
-    assert_eq!((whole.runs.len(), stopped(&whole)), (20, Some(StopReason::Completed)));
-    let warm_up = whole.runs.iter().filter(|run| run.warm_up);
-    assert!(warm_up.clone().all(|run| !run.valid && run.id.starts_with('w')));
-    assert_eq!(warm_up.count(), 4);
-    assert!(
-        whole.summary.groups.iter().all(|group| (group.runs, group.valid) == (4, 4)),
-        "{:?}",
-        whole.summary
-    );
+    let begun =
+        |options: &[&str]| captured(&mut place.work.pathbench(&place.suite(&[&study[..], options].concat())));
+    // Beside the killed one.
+    let undisturbed = begun(&["--out", "whole"]);
 
     // The seed and order are those of the study in the directory.
     let begin = [&study[..], &["--resume", "killed"]].concat();
@@ -97,13 +90,24 @@ fn a_suite_killed_and_resumed_or_in_shards_has_the_runs_of_a_whole_one() {
         test.wait().unwrap();
     }
     place.run(&resume).expect(0).reports(&["of them made earlier"]);
+    ended(undisturbed).expect(0);
+    let whole = place.read("whole");
+    assert_eq!((whole.runs.len(), stopped(&whole)), (20, Some(StopReason::Completed)));
+    let warm_up = whole.runs.iter().filter(|run| run.warm_up);
+    assert!(warm_up.clone().all(|run| !run.valid && run.id.starts_with('w')));
+    assert_eq!(warm_up.count(), 4);
+    assert!(
+        whole.summary.groups.iter().all(|group| (group.runs, group.valid) == (4, 4)),
+        "{:?}",
+        whole.summary
+    );
     let killed = place.read("killed");
     assert_eq!(ids(&killed), ids(&whole));
     let sessions = killed.study.as_ref().unwrap().sessions.len();
     assert_eq!((sessions, killed.seed, stopped(&killed)), (4, 7, Some(StopReason::Completed)));
 
-    for shard in ["1/2", "2/2"] {
-        place.run(&[&study[..], &["--shard", shard, "--out", &shard[..1]]].concat()).expect(0);
+    for shard in ["1/2", "2/2"].map(|shard| begun(&["--shard", shard, "--out", &shard[..1]])) {
+        ended(shard).expect(0);
     }
     place.work.run(&["report", "2", "1", "--out", "joined"]).expect(0);
     let joined = place.read("joined");
