@@ -8,7 +8,7 @@ use pathbench_record::document::{RunLink, RunRecord};
 /// Attempts at a run without a stall of the machine.
 const ATTEMPTS: u32 = 4;
 
-/// Names and text of two paths of 8 Mbit/s; one of each pair bounds what passes before its queue, or by a bucket.
+/// The paths of two labs, of 8 Mbit/s each: their names, and the text of the scenario.
 const PAIRS: [([&str; 2], &str); 2] = [
     (
         ["policed", "bucket"],
