@@ -83,7 +83,7 @@ pub(super) fn ping(bytes: &[u8]) -> Result<(Vec<Sample>, PingClock), TraceError>
     };
     // iputils counts from 1, BSD and BusyBox from 0. Without ping's first line, the file may be the end of a longer one.
     let begin = if begins > 0 { first.sequence.min(1) } else { first.sequence };
-    let sent = statistics.map_or(0, |(sent, _)| sent.min(MAX_PROBES));
+    let sent = statistics.filter(|_| begins > 0).map_or(0, |(sent, _)| sent.min(MAX_PROBES));
     let end = (last.sequence + 1).max(begin + sent);
     let (clock, interval) = interval(&answers, statistics);
     // Probes before the first answer were lost; their times are counted back from it.
