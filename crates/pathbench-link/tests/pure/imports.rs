@@ -357,7 +357,9 @@ proptest! {
             prop_assert_eq!(read.value_at(at).unwrap().0, schedule.value_at(at).unwrap().0);
             at += ms(97);
         }
-        prop_assert_eq!(read.mean_delay(), schedule.mean_delay());
+        // The mean of more lines is rounded otherwise.
+        let (written, read) = (schedule.mean_delay().unwrap(), read.mean_delay().unwrap());
+        prop_assert!(read.abs_diff(written) <= Duration::from_nanos(2), "{read:?}, not {written:?}");
     }
 
     #[test]
