@@ -13,11 +13,10 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::SocketAddr;
 use std::process::Child;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 /// Labs at the same time: most of a check is waiting.
-const PARALLEL: usize = 4;
+const PARALLEL: usize = 3;
 
 /// Runs a program without any capability, as an ordinary user's program runs on a real host.
 pub(crate) const WITHOUT_CAPABILITIES: [&str; 4] =
@@ -68,13 +67,15 @@ pub(crate) fn first_problem(document: &Value) -> (&str, Option<&str>) {
 
 /// Runs `examine` for all of `rows`, some in parallel, and reports all mistakes.
 fn for_each<T: Sync>(rows: &[T], examine: impl Fn(&T) -> Option<String> + Sync) {
-    let next = AtomicUsize::new(0);
-    let examine_next = || {
-        let taken = || rows.get(next.fetch_add(1, Ordering::Relaxed));
-        std::iter::from_fn(taken).filter_map(&examine).collect::<Vec<_>>()
-    };
+    let mut mistakes = Vec::new();
+    for part in rows.chunks(rows.len().div_ceil(PARALLEL)) {
+        mistakes.push(part);
+    }
     let mistakes: Vec<String> = thread::scope(|scope| {
-        let threads = [(); PARALLEL].map(|()| scope.spawn(examine_next));
+        let threads: Vec<_> = mistakes
+            .into_iter()
+            .map(|part| scope.spawn(|| part.iter().filter_map(&examine).collect::<Vec<_>>()))
+            .collect();
         threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
     });
     assert!(mistakes.is_empty(), "{}", mistakes.join("\n"));
