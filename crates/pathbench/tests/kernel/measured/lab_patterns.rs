@@ -136,7 +136,7 @@ fn a_message_that_never_arrives_is_marked_and_counted_and_sending_times_do_not_s
         [run]
         pattern = "interactive"
         duration = "2s"
-        patience = "10s"
+        patience = "20s"
         [run.interactive]
         linger = "2s"
     "#;
