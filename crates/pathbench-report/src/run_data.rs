@@ -4,7 +4,7 @@ use pathbench_analysis::metrics::PathCurves;
 use pathbench_record::datagram::DatagramLine;
 use pathbench_record::delivery::DeliveryLine;
 use pathbench_record::directory::RunLines;
-use pathbench_record::document::LinkSample;
+use pathbench_record::document::{LinkSample, RunRecord};
 use pathbench_record::end::MessageLine;
 use pathbench_record::event::{Event, EventKind, EventSource};
 use pathbench_record::sample::{PathFigures, Sample};
@@ -70,6 +70,11 @@ fn message(line: DatagramLine) -> Option<MessageLine> {
         delay_ms: line.received_ms.map_or(0.0, |received_ms| received_ms - due_ms),
         unacknowledged: line.received_ms.is_none(),
     })
+}
+
+/// Whether the one-way delays of the run's datagrams are known.
+pub(crate) fn has_delays(run: &RunRecord) -> bool {
+    run.datagrams.values().any(|record| record.all.delay.is_some())
 }
 
 pub(crate) type Counter = fn(&PathFigures) -> u64;

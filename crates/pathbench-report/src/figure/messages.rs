@@ -10,7 +10,7 @@ use crate::narrative;
 use crate::palette::{ALARM, Colour, INK, MUTED, transport_colour};
 use crate::pattern::{Kind, Pattern, bound_mark};
 use crate::quantity::{counted, duration};
-use crate::run_data::RunData;
+use crate::run_data::{RunData, has_delays};
 use crate::view::{GroupView, View, name_of};
 use pathbench_record::datagram::{DatagramFigures, DatagramRecord};
 use pathbench_record::direction::Direction;
@@ -31,11 +31,6 @@ const fn heading(direction: Direction, kind: Kind) -> &'static str {
         (_, Direction::Upload) => "requests of the client (upload)",
         (_, Direction::Download) => "requests of the server (download)",
     }
-}
-
-/// Whether the one-way delays are known.
-fn has_delays(run: &RunRecord) -> bool {
-    run.datagrams.values().any(|record| record.all.delay.is_some())
 }
 
 /// The delay of each message, or of each datagram by path; none if the delays of no run are known.

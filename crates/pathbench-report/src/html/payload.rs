@@ -5,7 +5,7 @@ use crate::narrative;
 use crate::pattern::Figure;
 use crate::quantity::Unit;
 use crate::rate_axis;
-use crate::run_data::RunData;
+use crate::run_data::{RunData, has_delays};
 use crate::series::{self, Grid};
 use crate::view::{GroupView, View};
 use pathbench_record::direction::{Direction, LinkDirection};
@@ -239,7 +239,7 @@ fn samples(view: &View, run: &RunRecord, data: &RunData) -> Value {
         tables.add(about, vec![("mbps", Column::Gauge(layer.values))]);
     }
     add_paths(view, data, &mut tables);
-    add_messages(data, &mut tables);
+    add_messages(run, data, &mut tables);
     add_links(view, data, &mut tables);
     tables.into_value()
 }
@@ -350,7 +350,10 @@ fn summed(values: &[u64], kept: usize) -> Vec<u64> {
     values.chunks(kept).map(|some| some.iter().copied().fold(0, u64::saturating_add)).collect()
 }
 
-fn add_messages(data: &RunData, tables: &mut Tables) {
+/// Messages, and the datagrams that arrived if their delays are known.
+fn add_messages(run: &RunRecord, data: &RunData, tables: &mut Tables) {
+    let arrived = data.datagrams.iter().filter(|line| !line.unacknowledged && has_delays(run));
+    let arrived: Vec<&MessageLine> = arrived.collect();
     for direction in Direction::BOTH {
         for unacknowledged in [false, true] {
             let is_wanted = |line: &&MessageLine| {
@@ -359,7 +362,8 @@ fn add_messages(data: &RunData, tables: &mut Tables) {
                     && line.unacknowledged == unacknowledged
                     && line.due_ms >= 0.0
             };
-            let rows: Vec<&MessageLine> = data.messages.iter().filter(is_wanted).collect();
+            let lines = data.messages.iter().chain(arrived.iter().copied());
+            let rows: Vec<&MessageLine> = lines.filter(is_wanted).collect();
             // Of neighbours, the slowest message is kept.
             let slowest = rows
                 .chunks(kept(rows.len()))
