@@ -209,8 +209,10 @@ fn notes(reached: &Reached, paths: &[ClientPath]) -> Vec<String> {
 fn verdict(plan: &SuitePlan, document: &ResultDocument, ended: &Ended) -> Exit {
     let unused = multipath_unused(plan, &document.runs, &ended.with_several_paths);
     let missing = |transport: &Transport| {
+        // The control connection of udp is one of tcp.
+        let asked = if *transport == Transport::Udp { Transport::Tcp } else { *transport };
         plan.choice.names(*transport)
-            && !document.reachability.iter().any(|one| one.transport == *transport && one.reachable)
+            && !document.reachability.iter().any(|one| one.transport == asked && one.reachable)
     };
     if ended.refused {
         Exit::Refused

@@ -378,3 +378,21 @@ fn a_server_on_this_host_is_tested_over_loopback() {
         }
     }
 }
+
+/// Regression: a run with udp among `--transports` ended with the exit code of an unreachable server.
+#[test]
+fn datagrams_over_udp_end_with_0_and_a_rate_beyond_the_servers_limit_is_refused() {
+    let lab = Lab::standing(&[]);
+    let server = lab.serve(&["--open", "--max-rate", "1mbit"]);
+    let options =
+        [SERVER, "--fingerprint", &server.fingerprint, "--patterns", "datagrams", "--transports", "udp"];
+    let measured = lab.measure("voice", &[&options[..], &QUICK].concat()).expect(0);
+    for record in runs(&measured, Transport::Udp, "datagrams")[0].datagrams.values() {
+        assert!(record.paths.len() == 2 && record.all.sent > 20, "{record:#?}");
+        assert!(record.all.delay.is_none(), "the clocks of two hosts are not comparable: {record:#?}");
+    }
+    let heavy =
+        lab.measure("heavy", &[&options[..], &QUICK, &["--datagrams", "2mbitx1200"]].concat()).expect(4);
+    let refusal = "datagrams at 3.994 Mbit/s were requested; this server allows a client 1.000 Mbit/s in each direction";
+    assert!(heavy.finished.stderr.contains(refusal), "{:#?}", heavy.finished);
+}
