@@ -62,3 +62,20 @@ impl WallClock for RealClock {
         SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stamp_of_the_system_clock_becomes_a_time_of_the_monotonic_clock() {
+        let before = RealClock.now();
+        let stamp = RealClock.since_epoch();
+        let at = RealClock.convert_system_time(stamp).unwrap();
+        assert!((before..=RealClock.now()).contains(&at), "{at:?}");
+        // The system clock was set back, or forward.
+        let hour = Duration::from_secs(3600);
+        assert_eq!(RealClock.convert_system_time(stamp + hour), None);
+        assert_eq!(RealClock.convert_system_time(stamp - hour), None);
+    }
+}
