@@ -55,13 +55,7 @@ pub(crate) fn delay_of(view: &View, selection: &Selection, kind: Kind) -> Option
     let frame = Frame { shared_y: true, ..Frame::of_columns(directions.len()) };
     let end_ms = lines().map(|line| line.due_ms).chain(events.iter().copied()).fold(0.0, f64::max);
     let groups: Vec<&GroupView> = shown.iter().map(|(group, _)| *group).collect();
-    let of_group = |group: &&GroupView| {
-        if is_of_messages {
-            spreads(view, group, &directions, end_ms)
-        } else {
-            no_spreads(&directions, end_ms)
-        }
-    };
+    let of_group = |group: &&GroupView| spreads(view, group, &directions, end_ms);
     let spreads: Vec<Vec<Spread>> = groups.iter().map(of_group).collect();
     let of_others = spreads.iter().flatten().flat_map(Spread::values);
     let deadlines =
@@ -114,14 +108,10 @@ pub(crate) fn delay_of(view: &View, selection: &Selection, kind: Kind) -> Option
 
 const DEADLINE: Stroke = Stroke { colour: ALARM, width: 1.0, dash: Some((5.0, 4.0)) };
 
-fn no_spreads(directions: &[Direction], end_ms: f64) -> Vec<Spread> {
-    directions.iter().map(|_| Spread::covering(end_ms)).collect()
-}
-
-/// The delays of all messages of the valid runs, by direction.
+/// The delays of all messages of the valid runs, by direction; none of datagrams, which have a colour for each path.
 fn spreads(view: &View, group: &GroupView, directions: &[Direction], end_ms: f64) -> Vec<Spread> {
-    let mut spreads = no_spreads(directions, end_ms);
-    for run in repetitions(group) {
+    let mut spreads: Vec<Spread> = directions.iter().map(|_| Spread::covering(end_ms)).collect();
+    for run in repetitions(group).into_iter().filter(|run| run.datagrams.is_empty()) {
         let data = view.data(run);
         for (spread, direction) in spreads.iter_mut().zip(directions) {
             of_direction(&data, *direction).for_each(|line| spread.add_at(line.due_ms, line.delay_ms));
