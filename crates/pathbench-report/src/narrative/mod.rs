@@ -282,7 +282,7 @@ pub(crate) fn traffic(run: &RunRecord) -> String {
     let each = if run.pattern == "bulk" { "" } else { " per stream" };
     first.extend(number("bytes").map(|count| format!("of {}{each}", plain(&bytes(count as u64)))));
     let mut parts = vec![first.join(" ")];
-    for (key, value) in asked {
+    for &(key, value) in &asked {
         let figure = value.as_f64().unwrap_or_default();
         parts.extend(match key {
             "direction" | "duration_ms" | "bytes" => None,
