@@ -227,7 +227,8 @@ fn a_cookie_is_of_no_use_from_another_address_or_after_its_test() {
     let mut join = PathJoin::new(plan.test, 0, 7, None);
     let outcome = std::thread::scope(|scope| {
         let client = scope.spawn(|| run_client(&plan, &clock(), &Unobserved));
-        // As soon as the server has admitted the test, this path takes the place of the client's.
+        // When the client's path has joined, this one takes its place.
+        std::thread::sleep(400 * MS);
         let mut buffer = [0; 2048];
         while !join.is_joined() && !client.is_finished() {
             if let Some(request) = join.poll(clock().now()) {
