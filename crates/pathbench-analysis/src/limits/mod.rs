@@ -27,6 +27,8 @@ use subflow::{Subflow, subflows};
 
 /// Part of the bytes from which a subflow's waits count.
 const LEAST_BYTES_SHARE: f64 = 0.02;
+/// Fraction of the time in which the congestion window of each path is full, where the links carry no more.
+const LINKS_FULL: f64 = 0.8;
 
 /// The limits in one direction: those that explain the rate first, by share; then the congestion window; then the others.
 pub fn limits(input: &LimitInput<'_>) -> Vec<LimitRecord> {
@@ -35,8 +37,12 @@ pub fn limits(input: &LimitInput<'_>) -> Vec<LimitRecord> {
     let total: f64 = sent.iter().map(|one| one.bytes_sent).sum();
     let busy: Vec<&Subflow<'_>> =
         sent.iter().filter(|one| one.bytes_sent > LEAST_BYTES_SHARE * total).collect();
-    let mut found = vec![application::limit(input)];
-    found.extend(processor::limits(input).map(Some));
+    let are_links_full = !busy.is_empty() && busy.iter().all(|one| one.by_links() >= LINKS_FULL);
+    let mut found = vec![application::limit(input, are_links_full)];
+    // The kernel sends and receives for tcp and mptcp, and keeps their congestion windows full without a CPU's limit.
+    if !(input.transport.is_quic() && are_links_full) {
+        found.extend(processor::limits(input).map(Some));
+    }
     found.extend(qdisc::limits(input, &busy).map(Some));
     found.push(delivery::head_of_line(input, &received));
     if input.transport == Transport::Mptcp {

@@ -12,15 +12,29 @@ const ALL_THE_TIME: f64 = 0.8;
 /// not run by the hypervisor counts as running.
 const STOLEN_PERCENT: u32 = 10;
 
-/// The stolen time, where it is too much to decide.
-pub(super) fn stolen_percent(used: &CpuUse) -> Option<u32> {
-    used.stolen_percent.filter(|percent| *percent >= STOLEN_PERCENT)
+/// Least part of the time in which a thread was ready that it ran: below it, other programs have the CPUs.
+const LEAST_RAN: f64 = 1.0 / 3.0;
+
+/// Why the times of this end's threads do not show a limit of the test's own; `None` if they can.
+pub(super) fn undecided(used: &CpuUse) -> Option<String> {
+    if let Some(percent) = used.stolen_percent.filter(|percent| *percent >= STOLEN_PERCENT) {
+        return Some(format!("the hypervisor gave {percent} % of the machine's CPU time to other machines"));
+    }
+    let [ran, waited] = used.busiest.shares();
+    let is_crowded_out = ran + waited >= ALL_THE_TIME && ran < LEAST_RAN * (ran + waited);
+    is_crowded_out.then(|| {
+        format!(
+            "its busiest thread ran {:.0} % of the time, and others had the CPUs {:.0} %",
+            ran * 100.0,
+            waited * 100.0
+        )
+    })
 }
 
 pub(super) fn limits(input: &LimitInput<'_>) -> impl Iterator<Item = LimitRecord> {
     let ends = [(LimitKind::SenderCpu, input.sender), (LimitKind::ReceiverCpu, input.receiver)];
     ends.into_iter().filter_map(|(kind, end)| {
-        let used = end?.cpu.filter(|used| stolen_percent(used).is_none())?;
+        let used = end?.cpu.filter(|used| undecided(used).is_none())?;
         let [ran, waited] = used.busiest.shares();
         let demand = (ran + waited).min(1.0);
         let competition = if waited >= 0.1 {

@@ -38,8 +38,7 @@ fn processor(end: Option<&EndRecord>) -> Option<String> {
     let Some(used) = end.and_then(|end| end.cpu) else {
         return Some("the CPU time of this end is unknown".to_owned());
     };
-    let percent = processor::stolen_percent(&used)?;
-    Some(format!("the hypervisor gave {percent} % of the machine's CPU time to other machines"))
+    processor::undecided(&used)
 }
 
 fn buffer(input: &LimitInput<'_>, sent: &[Subflow<'_>], kind: LimitKind) -> Option<&'static str> {

@@ -351,22 +351,33 @@ fn a_rate_is_the_limit_only_where_it_is_reached() {
     assert_eq!(run.first().kind, LimitKind::Application);
     run.rate_bps = Some(40_000_000);
     run.assert_nothing_named();
+    // With full links, 8 of 8.5 Mbit/s are their rate.
+    let mut full = Run::new(Transport::Quic).path("eth", 8, nothing);
+    full.rate_bps = Some(8_500_000);
+    full.assert_nothing_named();
+    full.rate_bps = Some(8_100_000);
+    assert_eq!(full.first().kind, LimitKind::Application);
 }
 
 #[test]
 fn a_thread_that_ran_or_was_ready_all_the_time_is_the_limit() {
-    let mut run = Run::new(Transport::Quic).path("eth", 8, nothing);
+    // Congestion windows with room: full ones show the links as the limit.
+    let mut run = Run::new(Transport::Quic).path("eth", 8, |_, figures| starve(figures));
     for (ran, waited, named) in
-        [(97, 0, true), (60, 35, true), (30, 55, true), (70, 0, false), (20, 50, false)]
+        [(97, 0, true), (60, 35, true), (30, 55, true), (70, 0, false), (20, 50, false), (20, 75, false)]
     {
         run.server.cpu = Some(busiest(ran, waited));
         let found = run.limits();
         assert_eq!(
-            found[0].kind == LimitKind::SenderCpu && found[0].named,
+            found.iter().any(|one| one.kind == LimitKind::SenderCpu && one.named),
             named,
             "{ran} {waited}: {found:#?}"
         );
     }
+    assert!(run.not_examined().contains(&(LimitKind::SenderCpu, Some(Side::Server))), "others had the CPUs");
+    let mut full = Run::new(Transport::Quic).path("eth", 8, nothing);
+    full.server.cpu = Some(busiest(60, 35));
+    full.assert_nothing_named();
     run.server.cpu = None;
     run.client.cpu = Some(busiest(95, 0));
     let first = run.first();
@@ -429,7 +440,7 @@ fn flow_control_that_the_sender_counts_is_the_receive_window_of_quic() {
 
 #[test]
 fn time_that_the_hypervisor_took_is_no_cpu_limit() {
-    let mut run = Run::new(Transport::Quic).path("eth", 8, nothing);
+    let mut run = Run::new(Transport::Quic).path("eth", 8, |_, figures| starve(figures));
     run.server.cpu = Some(CpuUse { stolen_percent: Some(2), ..busiest(97, 0) });
     assert_eq!(run.first().kind, LimitKind::SenderCpu);
     assert!(!run.not_examined().contains(&(LimitKind::SenderCpu, Some(Side::Server))));
