@@ -8,7 +8,8 @@ use pathbench_record::sample::PathFigures;
 
 pub(super) fn limits(input: &LimitInput<'_>, busy: &[&Subflow<'_>]) -> impl Iterator<Item = LimitRecord> {
     let share = |counter: fn(&PathFigures) -> Option<u64>| {
-        busy.iter().filter_map(|one| one.grown(counter)).reduce(f64::max)
+        let without_queue = busy.iter().filter(|one| !one.has_standing_queue());
+        without_queue.filter_map(|one| one.grown(counter)).reduce(f64::max)
     };
     let window = share(|figures| figures.receive_window_limited_us).map(|share| {
         let because = format!(

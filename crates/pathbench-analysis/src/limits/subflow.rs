@@ -16,6 +16,8 @@ const FULL_CONGESTION: f64 = 0.8;
 const FEWEST: usize = 5;
 /// Part of a buffer's limit in payload from which it is at the limit: the rest is the kernel's overhead.
 pub(super) const AT_LIMIT: f64 = 0.3;
+/// Part of a send buffer that holds payload at most; small buffers hold less.
+const PAYLOAD: f64 = 0.75;
 /// A window of so many bandwidth-delay products holds the data of any path that delivers.
 const AMPLE: f64 = 2.0;
 
@@ -135,7 +137,7 @@ impl<'a> Subflow<'a> {
 
     /// Whether packets wait in a queue of the path at least three quarters of the time: the links carry no more, whatever
     /// else is full.
-    fn has_standing_queue(&self) -> bool {
+    pub(super) fn has_standing_queue(&self) -> bool {
         let values: Vec<f64> = self.samples.iter().map(|sample| sample.figures.srtt_ms).collect();
         let least = self.least_rtt_ms();
         quantile(&values, 0.25).is_some_and(|srtt_ms| srtt_ms >= (QUEUED.0 * least).max(least + QUEUED.1))
@@ -210,7 +212,7 @@ fn send_buffer(input: &LimitInput<'_>, one: &Subflow<'_>) -> Option<LimitRecord>
     }
     // The kernel counts it, or the largest buffer cannot hold the data of the path: else the figures do not decide it.
     let counted = one.grown(|figures| figures.send_buffer_limited_us).unwrap_or_default();
-    if !one.is_long() || (counted < COUNTED && one.is_ample(buffer.largest as f64)) {
+    if !one.is_long() || (counted < COUNTED && one.is_ample(PAYLOAD * buffer.largest as f64)) {
         return None;
     }
     let rtt_ms = one.median_of(|figures| figures.srtt_ms);

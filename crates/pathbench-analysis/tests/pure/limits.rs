@@ -323,6 +323,8 @@ fn a_send_buffer_is_named_only_with_clear_evidence() {
         // The largest buffer holds the data of the path, and the kernel counts little.
         (600, 20.0, 20.0, 1_400_000, 32, false),
         (600, 20.0, 20.0, 1_400_000, 60, true),
+        // A buffer whose overhead leaves less payload than two bandwidth-delay products.
+        (690, 20.0, 20.0, 1_400_000, 40, true),
         (1_000, 20.0, 20.0, 2_000_000, 0, true),
     ] {
         for transport in [Transport::Tcp, Transport::Mptcp] {
@@ -432,6 +434,12 @@ fn flow_control_that_the_sender_counts_is_the_receive_window_of_quic() {
         run.client.cpu = Some(busiest(95, 0));
         assert_eq!(run.first().kind, LimitKind::ReceiverCpu);
         Run::new(transport).path("eth", 30, waits(10)).delivers(|_| 37_500).assert_nothing_named();
+        // A deep queue on every path holds the windows' data: the links carry no more.
+        let queued = |t_ms: u64, figures: &mut PathFigures| {
+            waits(80)(t_ms, figures);
+            (figures.srtt_ms, figures.min_rtt_ms) = (600.0, Some(100.0));
+        };
+        Run::new(transport).path("eth", 30, queued).delivers(|_| 37_500).assert_nothing_named();
         // A record without the time decides nothing.
         let run = Run::new(transport).path("eth", 30, nothing).delivers(|_| 37_500);
         assert!(run.not_examined().contains(&(LimitKind::ReceiveWindow, Some(Side::Client))));

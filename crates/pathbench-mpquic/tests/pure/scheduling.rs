@@ -61,7 +61,7 @@ fn waits(world: &mut World) -> [u64; 2] {
 
 #[test]
 fn waits_for_the_peers_flow_control_are_counted_and_those_for_the_link_are_not() {
-    let long = LinkModel { queue: QueueLimit::Bytes(8 << 20), ..link(100, 50) };
+    let long = LinkModel { queue: QueueLimit::Bytes(1 << 20), ..link(100, 50) };
     let open = Setup::new(std::slice::from_ref(&long), Scheduler::LowestRtt);
     // Windows of 64 KiB on each of four streams are a fifth of the bandwidth-delay product.
     let mut closed = Setup::new(std::slice::from_ref(&long), Scheduler::LowestRtt);
