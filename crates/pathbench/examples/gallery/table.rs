@@ -98,7 +98,8 @@ const LIMITS: &[Entry] = &[
     Entry::new(
         "limits-receive-window",
         "comparison",
-        "The client's receive buffers hold TCP to {tcp.goodput_mbps} and MPTCP to {mptcp.goodput_mbps} over paths of 30 and 20 Mbit/s. The          report names the receive window, and the setting that enlarges it.",
+        "The client's receive buffers hold TCP to {tcp.goodput_mbps} and MPTCP to {mptcp.goodput_mbps} over paths of 30 and 20 Mbit/s. The \
+         report names the receive window, and the setting that enlarges it.",
     ),
     Entry::new(
         "limits-send-buffer",
@@ -118,12 +119,14 @@ const LIMITS: &[Entry] = &[
     Entry::new(
         "limits-shared-bottleneck",
         "comparison",
-        "Both paths cross one link of 20 Mbit/s: {tcp@eth.goodput_mbps} and {tcp@wlan.goodput_mbps} over one path,          {mptcp.goodput_mbps} over both.",
+        "Both paths cross one link of 20 Mbit/s: {tcp@eth.goodput_mbps} and {tcp@wlan.goodput_mbps} over one path, \
+         {mptcp.goodput_mbps} over both.",
     ),
     Entry::new(
         "limits-head-of-line",
         "comparison",
-        "Beside a path of 800 ms round-trip time, MPTCP delivers {mptcp.goodput_mbps} over a path of 40 Mbit/s and one of 10: data of the          fast path waits at the receiver for data of the slow one.",
+        "Beside a path of 800 ms round-trip time, MPTCP delivers {mptcp.goodput_mbps} over a path of 40 Mbit/s and one of 10: data of the \
+         fast path waits at the receiver for data of the slow one.",
     ),
 ];
 
