@@ -49,7 +49,10 @@ pub fn limits(input: &LimitInput<'_>) -> Vec<LimitRecord> {
         found.push(connection::limit(input, &busy, &sent, &received));
     } else if input.transport == Transport::Tcp {
         found.extend(subflow::limits(input, &busy).into_iter().map(Some));
-    } else if input.transport.is_quic() && !found.iter().flatten().any(|one| one.kind.is_cpu()) {
+    } else if input.transport.is_quic()
+        && !found.iter().flatten().any(|one| one.kind.is_cpu())
+        && !processor::is_undecided(input)
+    {
         // A receiver without CPU time does not read, and its windows stay full.
         found.extend(flow_control::limits(input, &busy).map(Some));
     }

@@ -50,6 +50,9 @@ fn buffer(input: &LimitInput<'_>, sent: &[Subflow<'_>], kind: LimitKind) -> Opti
             .iter()
             .flat_map(|one| &one.samples)
             .any(|one| one.figures.receive_window_limited_us.is_some());
+        if processor::is_undecided(input) {
+            return Some("an end without CPU time does not read or send");
+        }
         return (!is_counted).then_some("the sender does not count the time");
     }
     let end = if kind == LimitKind::ReceiveWindow { input.receiver } else { input.sender };
