@@ -7,8 +7,9 @@ use pathbench_record::statistics::{median, nearest_rank};
 const FEWEST: usize = 20;
 /// Groups of consecutive arrivals, whose rates are compared.
 const GROUPS: usize = 12;
-/// Part of a flow at its end in which the queue is judged: before, the queue fills.
-const JUDGED_PART: f64 = 1.0 / 3.0;
+/// The queue fills first, for two thirds of a flow or this long; then it is judged.
+const FILLING_PART: f64 = 2.0 / 3.0;
+const FILLING_MS: f64 = 2_700.0;
 /// Quartiles of a normal distribution are this many standard deviations apart.
 const QUARTILES: f64 = 1.349;
 
@@ -63,17 +64,22 @@ pub struct FillEstimate {
     pub error: f64,
     pub seconds: f64,
     pub frame_bytes: u32,
-    /// Arrivals in the last third of the flow.
+    /// Datagrams from which the queue was judged, after it had time to fill.
     pub judged: u64,
-    /// Their median delay, with the difference of the clocks.
-    pub delay_ms: f64,
-    /// Whether the queue dropped datagrams in the last third: it was full.
+    /// Median of the datagrams that such a datagram found in the queue, itself included: those that arrived during the
+    /// time that it was late. The rate may vary meanwhile.
+    pub queued: f64,
+    /// Whether the queue dropped datagrams then: it was full.
     pub is_full: bool,
 }
 
 impl FillEstimate {
-    /// `None` with too few arrivals. `loss` is that of the line without load.
-    pub fn from_datagrams(datagrams: &[FlowDatagram], frame_bytes: u32, loss: f64) -> Option<Self> {
+    /// `None` with too few arrivals. `series` is that of the line without load.
+    pub fn from_datagrams(
+        datagrams: &[FlowDatagram],
+        frame_bytes: u32,
+        series: &SeriesEstimate,
+    ) -> Option<Self> {
         let (first, last) = (datagrams.first()?, datagrams.last()?);
         let sent_ms = last.sent_ms - first.sent_ms;
         let bits = f64::from(frame_bytes) * 8.0;
@@ -94,11 +100,17 @@ impl FillEstimate {
         }
         let offered_bps = (datagrams.len() - 1) as f64 * bits * 1e3 / sent_ms;
         let arrived_bps = group as f64 * bits * 1e3 / mean_ms;
-        let judged_from = last.sent_ms - sent_ms * JUDGED_PART;
+        let judged_from = first.sent_ms + (sent_ms * FILLING_PART).min(FILLING_MS);
         let judged: Vec<&FlowDatagram> =
             datagrams.iter().filter(|datagram| datagram.sent_ms >= judged_from).collect();
-        let delays: Vec<f64> = judged.iter().filter_map(|one| one.delay_ms()).collect();
-        let dropped = 1.0 - delays.len() as f64 / judged.len().max(1) as f64;
+        // The small packets of the series take a little transmission time, too.
+        let least_ms = series.delay_ms - f64::from(series.frame_bytes) * 8e3 / arrived_bps;
+        let queued = |datagram: &&FlowDatagram| {
+            let received_ms = datagram.received_ms?;
+            Some(arrived_by(&arrivals, received_ms) - arrived_by(&arrivals, datagram.sent_ms + least_ms))
+        };
+        let queued: Vec<f64> = judged.iter().filter_map(queued).collect();
+        let (loss, dropped) = (series.loss(), 1.0 - queued.len() as f64 / judged.len().max(1) as f64);
         // Three quarters of the datagrams beyond the rate must be missing: the queue was full most of the time.
         let excess = (1.0 - arrived_bps / offered_bps - loss).max(0.0);
         Some(Self {
@@ -107,14 +119,29 @@ impl FillEstimate {
             error: spread_ms / mean_ms / (times.len() as f64).sqrt(),
             seconds: sent_ms / 1e3,
             frame_bytes,
-            judged: delays.len() as u64,
-            delay_ms: median(&delays)?,
+            judged: queued.len() as u64,
+            queued: median(&queued)?.max(0.0),
             is_full: excess > 0.05 && dropped - loss >= 0.75 * excess,
         })
+    }
+
+    /// The time that the full queue takes at the rate.
+    pub fn queue_ms(&self) -> f64 {
+        self.queued * f64::from(self.frame_bytes) * 8e3 / self.arrived_bps
     }
 
     /// Whether the flow was above the line's rate: fewer arrived than without load.
     pub fn is_above(&self, loss: f64) -> bool {
         self.arrived_bps < 0.9 * (1.0 - loss) * self.offered_bps
     }
+}
+
+/// The number of `arrivals` up to a time, interpolated between two of them.
+fn arrived_by(arrivals: &[f64], at_ms: f64) -> f64 {
+    let after = arrivals.partition_point(|arrival| *arrival <= at_ms);
+    let between = match (after.checked_sub(1).and_then(|before| arrivals.get(before)), arrivals.get(after)) {
+        (Some(before), Some(next)) => (at_ms - before) / (next - before),
+        _ => 0.0,
+    };
+    after as f64 + between
 }

@@ -135,8 +135,9 @@ pub enum QueueBasis {
     /// The round trips of `probes` probes while TCP fills the queue: their high percentile, above the 90th percentile
     /// without load, because both have the line's jitter.
     Probes { probes: u64, loaded_rtt_ms: f64 },
-    /// The median delay of datagrams above the rate, above that of a series of as many packets a second below it.
-    Datagrams { arrived: u64, is_full: bool },
+    /// Datagrams above the rate: what they found in the queue, by the arrivals while they were later than a series of as
+    /// many packets a second below the rate.
+    Datagrams { judged: u64, is_full: bool },
 }
 
 impl QueueEstimate {
@@ -155,13 +156,9 @@ impl QueueEstimate {
         Some(Self { basis: QueueBasis::Probes { probes: rtts.len() as u64, loaded_rtt_ms }, queue_ms })
     }
 
-    /// A datagram that finds the queue nearly full waits for all of it, itself included. The small packets of the series
-    /// take a little transmission time, too.
-    pub fn from_flows(series: &SeriesEstimate, fill: &FillEstimate) -> Self {
-        let transmission_ms = f64::from(series.frame_bytes) * 8e3 / fill.arrived_bps;
-        let queue_ms = (fill.delay_ms - series.delay_ms + transmission_ms).max(0.0);
-        let basis = QueueBasis::Datagrams { arrived: fill.judged, is_full: fill.is_full };
-        Self { basis, queue_ms }
+    pub fn from_fill(fill: &FillEstimate) -> Self {
+        let basis = QueueBasis::Datagrams { judged: fill.judged, is_full: fill.is_full };
+        Self { basis, queue_ms: fill.queue_ms() }
     }
 
     /// Whether the load filled a queue: otherwise something else limited it.

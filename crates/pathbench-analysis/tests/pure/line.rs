@@ -149,24 +149,25 @@ fn a_flow_above_the_rate_shows_rate_and_queue_whatever_the_loss() {
         let series = SeriesEstimate::from_datagrams(&flow(1.0, 8.0, lost_every, None), 1_250).unwrap();
         let lost = if lost_every == 50 { 16 } else { 0 };
         assert_eq!((series.sent, series.lost), (800, lost));
-        let fill = FillEstimate::from_datagrams(&flow(20.0, 3.0, lost_every, paused_ms), 1_250, series.loss());
+        let fill = FillEstimate::from_datagrams(&flow(20.0, 3.0, lost_every, paused_ms), 1_250, &series);
         let fill = fill.unwrap();
         let rate = RateEstimate::from_fill(&fill, series.loss()).unwrap();
         assert!((rate.rate_bps as f64 / 10e6 - 1.0).abs() < 0.02, "{rate:?}");
-        let queue = QueueEstimate::from_flows(&series, &fill);
+        let queue = QueueEstimate::from_fill(&fill);
         assert!(fill.is_full && (queue.queue_ms / 200.0 - 1.0).abs() < 0.02, "{fill:?} {queue:?}");
     }
 }
 
 #[test]
 fn a_flow_below_the_rate_or_too_short_for_the_queue_says_so() {
-    let loss = 0.02;
-    let below = FillEstimate::from_datagrams(&flow(8.0, 3.0, 50, None), 1_250, loss).unwrap();
+    let series = SeriesEstimate::from_datagrams(&flow(1.0, 8.0, 50, None), 1_250).unwrap();
+    let loss = series.loss();
+    let below = FillEstimate::from_datagrams(&flow(8.0, 3.0, 50, None), 1_250, &series).unwrap();
     assert!(!below.is_above(loss) && !below.is_full, "{below:?}");
     assert!(RateEstimate::from_fill(&below, loss).is_none());
     // 12 of 10 Mbit/s fill a fifth of a second in one second.
-    let short = FillEstimate::from_datagrams(&flow(12.0, 1.0, usize::MAX, None), 1_250, 0.0).unwrap();
+    let short = FillEstimate::from_datagrams(&flow(12.0, 1.0, usize::MAX, None), 1_250, &series).unwrap();
     assert!(short.is_above(0.0) && !short.is_full, "{short:?}");
-    assert!(FillEstimate::from_datagrams(&flow(20.0, 0.01, 1_000, None), 1_250, 0.0).is_none());
+    assert!(FillEstimate::from_datagrams(&flow(20.0, 0.01, 1_000, None), 1_250, &series).is_none());
     assert!(SeriesEstimate::from_datagrams(&flow(1.0, 0.1, 1_000, None), 1_250).is_none());
 }

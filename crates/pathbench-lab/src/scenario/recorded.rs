@@ -2,7 +2,8 @@
 //! measured is absent, and a comment gives the reason.
 
 use pathbench_analysis::line::{
-    DirectionEstimate, LEAST_JITTER_MS, LineEstimate, LossBasis, LossEstimate, QueueBasis, QueueEstimate, RateBasis,
+    DirectionEstimate, LEAST_JITTER_MS, LineEstimate, LossBasis, LossEstimate, QueueBasis, QueueEstimate,
+    RateBasis,
 };
 use pathbench_record::direction::Direction;
 use pathbench_record::units::Span;
@@ -262,7 +263,10 @@ impl Text {
             RateBasis::Datagrams { fill, loss } => {
                 let behind = match loss {
                     0.0 => String::new(),
-                    loss => format!(", and {:.2} % of the rate were lost behind it, as without load", loss * 100.0),
+                    loss => format!(
+                        ", and {:.2} % of the rate were lost behind it, as without load",
+                        loss * 100.0
+                    ),
                 };
                 format!(
                     "rate: {} of {} Mbit/s of datagrams arrived in {:.1} s, in frames of {} bytes (standard error {:.1} %){behind}",
@@ -310,11 +314,10 @@ impl Text {
                     queue.queue_ms
                 )
             }
-            QueueBasis::Datagrams { arrived, is_full } => {
-                let bound =
-                    if is_full { "" } else { "; it dropped few of them, so it may be larger" };
+            QueueBasis::Datagrams { judged, is_full } => {
+                let bound = if is_full { "" } else { "; it dropped few of them, so it may be larger" };
                 format!(
-                    "queue: median delay of {arrived} datagrams above the rate, {:.1} ms above that of the series for the loss{bound}",
+                    "queue: {:.1} ms at the rate, the median of {judged} datagrams above it: what arrived while each was later than the series for the loss{bound}",
                     queue.queue_ms
                 )
             }

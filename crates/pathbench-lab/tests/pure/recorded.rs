@@ -185,20 +185,19 @@ fn values_by_datagrams_name_their_flows() {
         seconds: 3.0,
         frame_bytes: 1_506,
         judged: 455,
-        delay_ms: 180.0,
+        queued: 69.0,
         is_full: false,
     };
     let mut dsl = line("dsl");
     dsl.estimate.download.rate = RateEstimate::from_fill(&fill, 0.02).ok_or_else(String::new);
-    let basis = QueueBasis::Datagrams { arrived: 455, is_full: false };
-    dsl.estimate.download.queue = Ok(QueueEstimate { basis, queue_ms: 151.2 });
+    dsl.estimate.download.queue = Ok(QueueEstimate::from_fill(&fill));
     let text = recorded_scenario(&recorded(vec![dsl]));
     // 2 % of the rate are lost behind it.
     assert_eq!(links(&text)[0].reverse.rate, RateModel::Constant(5_612_000));
     for part in [
         "# rate: 5.500 of 11.0 Mbit/s of datagrams arrived in 3.0 s, in frames of 1506 bytes (standard error 0.4 %)",
         "and 2.00 % of the rate were lost behind it",
-        "# queue: median delay of 455 datagrams above the rate, 151.2 ms above",
+        "# queue: 151.1 ms at the rate, the median of 455 datagrams above it",
         "it dropped few of them, so it may be larger",
     ] {
         assert!(text.contains(part), "{part}\n{text}");

@@ -13,7 +13,7 @@ use pathbench_record::transport::Transport;
 use std::time::Duration;
 
 /// Time of the series.
-pub(super) const SERIES: Duration = Duration::from_secs(8);
+pub(super) const SERIES: Duration = Duration::from_secs(6);
 /// Payload of a datagram of the series.
 const SERIES_BYTES: u32 = 64;
 /// Datagrams of the series in a second: as many as full packets fit the line, because packets that keep their order wait
@@ -27,7 +27,7 @@ pub(super) const FILL: Duration = Duration::from_secs(3);
 const LONG_FILL: Duration = Duration::from_secs(8);
 const SHORTEST_FILL: Duration = Duration::from_millis(500);
 /// Rate of the flow relative to that of the line, and of the next flow relative to one that was not above it.
-const EXCESS: f64 = 2.0;
+const EXCESS: f64 = 2.5;
 const STEP: f64 = 3.0;
 const FILLS: u32 = 3;
 /// Standard error of the rate from which on the second flow is needed.
@@ -74,15 +74,16 @@ impl FlowPath<'_> {
             .ok_or_else(|| "too few UDP datagrams arrived".to_owned())
     }
 
-    /// The flow above the rate of a line with about `rate_bps`, and with `loss` without load.
+    /// The flow above the rate of a line with about `rate_bps`, and with `series` without load.
     pub(super) fn fill(
         &self,
         direction: Direction,
         mut rate_bps: f64,
-        loss: f64,
+        series: &SeriesEstimate,
     ) -> MeasuredValue<FillEstimate> {
+        let loss = series.loss();
         for _ in 0..FILLS {
-            let fill = self.flow_above(direction, rate_bps, loss, FILL)?;
+            let fill = self.flow_above(direction, rate_bps, series, FILL)?;
             if !fill.is_above(loss) {
                 rate_bps = rate_bps.max(fill.arrived_bps) * STEP;
                 continue;
@@ -90,7 +91,7 @@ impl FlowPath<'_> {
             if fill.is_full && fill.error <= LARGEST_ERROR {
                 return Ok(fill);
             }
-            let longer = self.flow_above(direction, fill.arrived_bps, loss, LONG_FILL);
+            let longer = self.flow_above(direction, fill.arrived_bps, series, LONG_FILL);
             return Ok(longer.ok().filter(|longer| longer.is_above(loss)).unwrap_or(fill));
         }
         Err(format!("UDP datagrams at {:.1} Mbit/s did not fill it", rate_bps * EXCESS / STEP / 1e6))
@@ -100,7 +101,7 @@ impl FlowPath<'_> {
         &self,
         direction: Direction,
         rate_bps: f64,
-        loss: f64,
+        series: &SeriesEstimate,
         duration: Duration,
     ) -> MeasuredValue<FillEstimate> {
         let packet_bytes = self.full_payload_bytes();
@@ -120,15 +121,11 @@ impl FlowPath<'_> {
             ..DatagramsParameters::default()
         };
         let datagrams = self.run(direction, parameters)?;
-        FillEstimate::from_datagrams(&datagrams, frame_bytes, loss)
+        FillEstimate::from_datagrams(&datagrams, frame_bytes, series)
             .ok_or_else(|| "too few UDP datagrams arrived".to_owned())
     }
 
-    fn run(
-        &self,
-        direction: Direction,
-        parameters: DatagramsParameters,
-    ) -> MeasuredValue<Vec<FlowDatagram>> {
+    fn run(&self, direction: Direction, parameters: DatagramsParameters) -> MeasuredValue<Vec<FlowDatagram>> {
         let data = match direction {
             Direction::Upload => DataDirection::Upload,
             Direction::Download => DataDirection::Download,

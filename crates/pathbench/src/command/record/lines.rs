@@ -33,7 +33,6 @@ use std::time::Duration;
 /// Time of the idle probes, and the interval of all probes of a path.
 const IDLE: Duration = Duration::from_secs(4);
 const PROBE_INTERVAL: Duration = Duration::from_millis(20);
-const CONNECTIONS: u32 = 8;
 /// Congestion controls of the upload, in order of preference: Reno's slow start ends when the queue is full, CUBIC's
 /// (`HyStart`) when it grows. BBR fills none.
 const FILLING: [&str; 2] = ["reno", "cubic"];
@@ -41,14 +40,31 @@ const FILLING: [&str; 2] = ["reno", "cubic"];
 /// Times of TCP in one direction.
 #[derive(Debug, Clone, Copy)]
 struct TcpLoad {
+    connections: u32,
+    /// A slow line sends for long what the sockets have accepted.
+    block_bytes: u32,
     omitted: Duration,
     measured: Duration,
 }
 
 /// Enough to choose the rates of datagrams.
-const ROUGH: TcpLoad = TcpLoad { omitted: Duration::from_millis(500), measured: Duration::from_secs(1) };
+const ROUGH: TcpLoad = TcpLoad {
+    connections: 4,
+    block_bytes: 16 * 1024,
+    omitted: Duration::from_millis(500),
+    measured: Duration::from_secs(1),
+};
 /// For the rate itself: it fills the queue before the measured time.
-const ALONE: TcpLoad = TcpLoad { omitted: Duration::from_secs(4), measured: Duration::from_secs(8) };
+const ALONE: TcpLoad = TcpLoad {
+    connections: 8,
+    block_bytes: ThroughputParameters::DEFAULT_BLOCK_BYTES,
+    omitted: Duration::from_secs(4),
+    measured: Duration::from_secs(8),
+};
+
+/// A network may limit UDP more than TCP: below this part of TCP's rough rate, which one second may overstate, the line's
+/// rate is that of TCP.
+const UDP_PART: f64 = 0.6;
 
 /// Measures the lines to a server.
 pub(crate) struct LineRecorder<'a> {
@@ -65,7 +81,7 @@ impl LineRecorder<'_> {
     /// The lines, one after the other, so that each is measured alone. `started` is the time of the measurement.
     pub(crate) fn record(&self, started: &str) -> Result<RecordedLines, Failure> {
         self.progress.line(format_args!(
-            "recording {}: {} s of probes, then TCP and datagrams for about {} s on each path, up to twice its rate",
+            "recording {}: {} s of probes, then TCP and datagrams for about {} s on each path, above its rate",
             self.names(),
             IDLE.as_secs(),
             (ROUGH.omitted + ROUGH.measured + FILL).as_secs() * 2 + SERIES.as_secs()
@@ -87,7 +103,7 @@ impl LineRecorder<'_> {
             measured: started.to_owned(),
             method: format!(
                 "Each path was measured alone: UDP probes every {} ms for {} s, the MTU by datagrams of different sizes, TCP over\n\
-                 {CONNECTIONS} connections, and where the server takes them, UDP datagrams in each direction: small ones for {} s,\n\
+                 several connections, and where the server takes them, UDP datagrams in each direction: small ones for {} s,\n\
                  far below the rate, and full packets above the rate.\n\
                  Other traffic on the paths at that time is in the values.",
                 PROBE_INTERVAL.as_millis(),
@@ -193,9 +209,8 @@ impl LineRecorder<'_> {
         let segments = mtu_bytes.as_ref().ok().copied().or(path.mtu_bytes).unwrap_or(1500);
         let [upload, download] = match self.flow_path(path, segments) {
             Ok(flows) => self.by_datagrams(path, &flows, &idle, segments, family),
-            Err(reason) => Direction::BOTH.map(|direction| {
-                self.by_tcp(path, direction, &idle, segments, family, Err(reason.clone()))
-            }),
+            Err(reason) => Direction::BOTH
+                .map(|direction| self.by_tcp(path, direction, &idle, segments, family, Err(reason.clone()))),
         };
         LineEstimate {
             name: path.name.clone(),
@@ -258,10 +273,9 @@ impl LineRecorder<'_> {
                 }
             };
             let own_loss = loss(series).ok_or_else(|| "no UDP datagram was sent".to_owned());
-            let filled = flows.fill(direction, rough.rate_bps as f64, series.loss()).and_then(|fill| {
+            let filled = flows.fill(direction, rough.rate_bps as f64, series).and_then(|fill| {
                 let rate = RateEstimate::from_fill(&fill, series.loss());
-                // A network may limit UDP more than TCP.
-                let rate = rate.filter(|rate| rate.rate_bps as f64 >= 0.9 * rough.rate_bps as f64);
+                let rate = rate.filter(|rate| rate.rate_bps as f64 >= UDP_PART * rough.rate_bps as f64);
                 Ok((rate.ok_or_else(|| "TCP was faster than UDP datagrams".to_owned())?, fill))
             });
             let (rate, fill) = match filled {
@@ -277,7 +291,7 @@ impl LineRecorder<'_> {
                 direction.name(),
                 rate.rate_bps as f64 / 1e6
             ));
-            let queue = Ok(QueueEstimate::from_flows(series, &fill));
+            let queue = Ok(QueueEstimate::from_fill(&fill));
             DirectionEstimate { rate: Ok(rate), queue, loss: own_loss, congestion: None }
         })
     }
@@ -342,7 +356,7 @@ impl LineRecorder<'_> {
         &self,
         path: &ClientPath,
         direction: Direction,
-        times: TcpLoad,
+        load: TcpLoad,
     ) -> MeasuredValue<(f64, Option<String>)> {
         let endpoints = &self.reached.endpoints;
         let address = endpoints.get(&Transport::Tcp).or_else(|| endpoints.get(&Transport::Mptcp));
@@ -355,9 +369,10 @@ impl LineRecorder<'_> {
         };
         let parameters = PatternParameters::Throughput(ThroughputParameters {
             direction: data,
-            streams: CONNECTIONS,
-            amount: Amount::Duration(times.measured),
-            omit: times.omitted,
+            streams: load.connections,
+            block_bytes: load.block_bytes,
+            amount: Amount::Duration(load.measured),
+            omit: load.omitted,
             ..ThroughputParameters::default()
         });
         let outcome = self.run_filling(&target, &parameters)?;
@@ -405,7 +420,8 @@ impl LineRecorder<'_> {
 /// A scenario without any measured value helps nobody.
 fn require_measured(lines: &[RecordedLine]) -> Result<(), Failure> {
     let estimates = || lines.iter().map(|line| &line.estimate);
-    let has_any = |line: &LineEstimate| line.idle.is_ok() || line.upload.rate.is_ok() || line.download.rate.is_ok();
+    let has_any =
+        |line: &LineEstimate| line.idle.is_ok() || line.upload.rate.is_ok() || line.download.rate.is_ok();
     if estimates().any(has_any) {
         return Ok(());
     }

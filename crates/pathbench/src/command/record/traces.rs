@@ -49,8 +49,12 @@ pub(crate) fn record_roam(
 fn estimate(path: &ClientPath, probes: &[&ProbeLine]) -> LineEstimate {
     let reason =
         || "interactive traffic does not fill the path; `pathbench test --record` measures it".to_owned();
-    let direction =
-        || DirectionEstimate { rate: Err(reason()), queue: Err(reason()), loss: Err(reason()), congestion: None };
+    let direction = || DirectionEstimate {
+        rate: Err(reason()),
+        queue: Err(reason()),
+        loss: Err(reason()),
+        congestion: None,
+    };
     let all: Vec<LineProbe> =
         probes.iter().map(|probe| LineProbe { at_ms: probe.t_ms, rtt_ms: probe.rtt_ms }).collect();
     LineEstimate {

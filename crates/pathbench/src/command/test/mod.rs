@@ -117,8 +117,14 @@ fn record_lines(
     let address = reached.udp_address().ok_or_else(|| Failure::failed("no transport works"))?;
     let mut paths = client.paths_to(address).map_err(Failure::failed)?;
     paths.truncate(MOST_TEST_PATHS);
-    let recorder =
-        LineRecorder { client, reached, flows, paths: &paths, stop: &session.stop, progress: &session.progress };
+    let recorder = LineRecorder {
+        client,
+        reached,
+        flows,
+        paths: &paths,
+        stop: &session.stop,
+        progress: &session.progress,
+    };
     let lines = recorder.record(&session.document.host.started)?;
     let line = record::write(file, &lines)?;
     session.progress.line(&line);

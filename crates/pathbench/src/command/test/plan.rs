@@ -279,7 +279,8 @@ impl SuitePlan {
 pub(super) fn udp_endpoint(endpoints: &BTreeMap<Transport, SocketAddr>) -> Result<SocketAddr, String> {
     let udp = endpoints.get(&Transport::Tcp).copied();
     udp.filter(|_| udp == endpoints.get(&Transport::Quic).copied()).ok_or_else(|| {
-        "udp does not work: the server must serve tcp and QUIC at the same port number of one address".to_owned()
+        "udp does not work: the server must serve tcp and QUIC at the same port number of one address"
+            .to_owned()
     })
 }
 

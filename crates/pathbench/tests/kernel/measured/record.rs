@@ -21,7 +21,10 @@ struct Line {
 enum Loss {
     Random(f64),
     /// A share for a time once in longer than the measurement takes, which meets it or not.
-    Burst { loss: f64, seconds: f64 },
+    Burst {
+        loss: f64,
+        seconds: f64,
+    },
 }
 
 const NONE: [Loss; 2] = [Loss::Random(0.0); 2];
@@ -65,7 +68,8 @@ fn delivered_bps(line: &Line, figures: &LinkFigures, rate_bps: f64) -> f64 {
 /// Lost and sent datagrams of each direction, from the comments.
 fn counts(text: &str) -> Vec<[f64; 2]> {
     let of_line = |line: &str| {
-        let counts = line.split_once(" datagrams of this direction")?.0.rsplit(' ').take(3).collect::<Vec<_>>();
+        let counts =
+            line.split_once(" datagrams of this direction")?.0.rsplit(' ').take(3).collect::<Vec<_>>();
         Some([counts[2].parse().ok()?, counts[0].parse().ok()?])
     };
     text.lines().filter_map(of_line).collect()
@@ -81,7 +85,7 @@ fn check_loss(expected: Loss, [lost, sent]: [f64; 2], text: &str) {
             share * sent - tolerance..=share * sent + tolerance + 2.0
         }
         Loss::Burst { loss, seconds } => {
-            let share = loss * seconds / 8.0;
+            let share = loss * seconds / 6.0;
             0.0..=share * sent + deviation(share) + 2.0
         }
     };
