@@ -81,10 +81,11 @@ impl FlowPath<'_> {
         mut rate_bps: f64,
         series: &SeriesEstimate,
     ) -> MeasuredValue<FillEstimate> {
-        let loss = series.loss();
+        let (loss, mut offered_bps) = (series.loss(), 0.0);
         for _ in 0..FILLS {
             let fill = self.flow_above(direction, rate_bps, series, FILL)?;
             if !fill.is_above(loss) {
+                offered_bps = fill.offered_bps;
                 rate_bps = rate_bps.max(fill.arrived_bps) * STEP;
                 continue;
             }
@@ -94,7 +95,7 @@ impl FlowPath<'_> {
             let longer = self.flow_above(direction, fill.arrived_bps, series, LONG_FILL);
             return Ok(longer.ok().filter(|longer| longer.is_above(loss)).unwrap_or(fill));
         }
-        Err(format!("UDP datagrams at {:.1} Mbit/s did not fill it", rate_bps * EXCESS / STEP / 1e6))
+        Err(format!("UDP datagrams at {:.1} Mbit/s did not fill it", offered_bps / 1e6))
     }
 
     fn flow_above(

@@ -379,6 +379,7 @@ impl LineRecorder<'_> {
         if let Some(error) = &outcome.error {
             return Err(error.to_string());
         }
+        let limit_bps = outcome.server.as_ref().and_then(|server| server.rate_limit_bps);
         let network = HostNetwork::read().map_err(|error| error.to_string())?;
         let setting =
             self.client.run_setting(&self.reached.server, name, &parameters, target.paths, &network);
@@ -398,6 +399,12 @@ impl LineRecorder<'_> {
         let congestion = assembled.record.parameters.in_force.get(sender).and_then(|name| name.as_str());
         let goodput = assembled.record.goodput_mbps;
         let goodput = goodput.ok_or_else(|| "TCP delivered nothing in the measured time".to_owned())?;
+        if let Some(limit_mbps) = limit_bps.map(|bps| bps as f64 / 1e6).filter(|limit| goodput >= 0.9 * limit)
+        {
+            return Err(format!(
+                "the server limits a test to {limit_mbps:.1} Mbit/s in each direction, and the line has more"
+            ));
+        }
         Ok((goodput, congestion.map(str::to_owned)))
     }
 
