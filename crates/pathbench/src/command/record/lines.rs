@@ -402,7 +402,7 @@ impl LineRecorder<'_> {
         if let Some(limit_mbps) = limit_bps.map(|bps| bps as f64 / 1e6).filter(|limit| goodput >= 0.9 * limit)
         {
             return Err(format!(
-                "the server limits a test to {limit_mbps:.1} Mbit/s in each direction, and the line has more"
+                "the server limits a test to {limit_mbps:.1} Mbit/s in each direction, so that of the line is not known"
             ));
         }
         Ok((goodput, congestion.map(str::to_owned)))

@@ -92,6 +92,37 @@ fn check_loss(expected: Loss, [lost, sent]: [f64; 2], text: &str) {
     assert!(range.contains(&lost), "{lost} of {sent} lost, {expected:?}\n{text}");
 }
 
+/// Whether a link of the recorded scenario is that of the lab.
+fn compare(line: &Line, original: &LinkRecord, recorded: &LinkRecord, text: &str) {
+    assert_eq!(original.name, recorded.name);
+    let close = |what: &str, wanted: f64, found: f64| {
+        let ratio = found / wanted;
+        println!("{} {what}: {ratio:.3}", line.name);
+        assert!((ratio - 1.0).abs() <= 0.1, "{} {what}: {found} of {wanted}\n{text}", line.name);
+    };
+    let (wanted, found) = (&original.requested, &recorded.requested);
+    assert_eq!(wanted.mtu_bytes, found.mtu_bytes, "{text}");
+    for (direction, requested, found) in
+        [("upload", &wanted.forward, &found.forward), ("download", &wanted.reverse, &found.reverse)]
+    {
+        let rate_bps = delivered_bps(line, wanted, requested.rate_bps.unwrap() as f64);
+        let found_bps = found.rate_bps.unwrap() as f64;
+        close(&format!("{direction} rate"), rate_bps, found_bps);
+        close(&format!("{direction} delay"), requested.delay_ms.unwrap(), found.delay_ms.unwrap());
+        // The time that a full queue takes.
+        let queue_ms = |figures: &DirectionFigures, bps: f64| figures.queue_bytes.unwrap() as f64 * 8e3 / bps;
+        close(&format!("{direction} queue"), queue_ms(requested, rate_bps), queue_ms(found, found_bps));
+    }
+    // The calibration measures the recorded link like the original; with link-layer retransmission it measures no rate.
+    let (wanted, found) = (original.measured.as_ref().unwrap(), recorded.measured.as_ref().unwrap());
+    for (wanted, found) in [(wanted.forward_bps, found.forward_bps), (wanted.reverse_bps, found.reverse_bps)]
+    {
+        if let Some(wanted) = wanted {
+            close("calibrated rate", wanted as f64, found.unwrap() as f64);
+        }
+    }
+}
+
 /// Measures the lines of a lab, and compares the lab of the recorded scenario with it.
 fn record(lines: &[Line]) -> (Lab, Server) {
     let lab = Lab::of(&scenario(lines), &[]);
@@ -109,41 +140,13 @@ fn record(lines: &[Line]) -> (Lab, Server) {
         let recorded = links(&lab, "recorded.toml", &options);
         (original.join().unwrap(), recorded)
     });
-    assert_eq!(recorded.len(), lines.len(), "{text}");
     let counts = counts(&text);
-    assert_eq!(counts.len(), 2 * lines.len(), "{text}");
-    for (((line, original), recorded), counts) in
-        lines.iter().zip(&original).zip(&recorded).zip(counts.chunks(2))
-    {
-        assert_eq!(original.name, recorded.name);
-        let (wanted, found) = (&original.requested, &recorded.requested);
-        assert_eq!(wanted.mtu_bytes, found.mtu_bytes, "{text}");
-        let directions = [(&wanted.forward, &found.forward), (&wanted.reverse, &found.reverse)];
-        for (index, (requested, found)) in directions.into_iter().enumerate() {
-            let close = |what: &str, wanted: f64, found: f64| {
-                let ratio = found / wanted;
-                println!("{} {index} {what}: {ratio:.3}", line.name);
-                assert!((ratio - 1.0).abs() <= 0.1, "{} {what}: {found} of {wanted}\n{text}", line.name);
-            };
-            let rate_bps = delivered_bps(line, wanted, requested.rate_bps.unwrap() as f64);
-            let found_bps = found.rate_bps.unwrap() as f64;
-            close("rate", rate_bps, found_bps);
-            close("delay", requested.delay_ms.unwrap(), found.delay_ms.unwrap());
-            // The time that a full queue takes.
-            let queue_ms =
-                |figures: &DirectionFigures, bps: f64| figures.queue_bytes.unwrap() as f64 * 8e3 / bps;
-            close("queue", queue_ms(requested, rate_bps), queue_ms(found, found_bps));
-            check_loss(line.loss[index], counts[index], &text);
-        }
-        // The calibration measures the recorded link like the original.
-        let (wanted, found) = (original.measured.as_ref().unwrap(), recorded.measured.as_ref().unwrap());
-        for (wanted, found) in
-            [(wanted.forward_bps, found.forward_bps), (wanted.reverse_bps, found.reverse_bps)]
-        {
-            // It does not measure the rate with link-layer retransmissions.
-            let Some(wanted) = wanted else { continue };
-            let ratio = found.unwrap() as f64 / wanted as f64;
-            assert!((ratio - 1.0).abs() <= 0.1, "{}: {found:?} of {wanted:?}\n{text}", original.name);
+    assert_eq!((recorded.len(), counts.len()), (lines.len(), 2 * lines.len()), "{text}");
+    for (index, line) in lines.iter().enumerate() {
+        compare(line, &original[index], &recorded[index], &text);
+        for (expected, counts) in line.loss.into_iter().zip(&counts[2 * index..]) {
+            println!("{} loss: {counts:?}", line.name);
+            check_loss(expected, *counts, &text);
         }
     }
     (lab, server)
