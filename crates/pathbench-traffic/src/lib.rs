@@ -14,6 +14,7 @@ pub mod datagram;
 pub mod flow;
 pub mod messages;
 pub mod meter;
+pub mod moderation;
 mod pacer;
 pub mod path_mtu;
 pub mod probe;

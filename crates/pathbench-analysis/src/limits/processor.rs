@@ -33,8 +33,8 @@ pub(super) fn undecided(used: &CpuUse) -> Option<String> {
 
 /// Whether the CPU time of an end is undecided.
 pub(super) fn is_undecided(input: &LimitInput<'_>) -> bool {
-    let used = [input.sender, input.receiver].into_iter().flatten().filter_map(|end| end.cpu);
-    used.filter_map(|used| undecided(&used)).next().is_some()
+    let mut used = [input.sender, input.receiver].into_iter().flatten().filter_map(|end| end.cpu);
+    used.any(|used| undecided(&used).is_some())
 }
 
 pub(super) fn limits(input: &LimitInput<'_>) -> impl Iterator<Item = LimitRecord> {

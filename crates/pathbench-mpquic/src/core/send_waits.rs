@@ -1,6 +1,6 @@
 //! Time in which a limit of the connection held the application's data back, although a path had room for it.
 //!
-//! The library sends no DATA_BLOCKED and STREAM_DATA_BLOCKED frames (RFC 9000, sections 19.12 and 19.13) and does not
+//! The library sends no `DATA_BLOCKED` and `STREAM_DATA_BLOCKED` frames (RFC 9000, sections 19.12 and 19.13) and does not
 //! report the peer's limits. A writer that waits while all that it wrote has been sent waits for the peer's flow control,
 //! or for a send buffer of fixed size: the usual one holds twice the congestion windows.
 

@@ -28,6 +28,8 @@ pub(crate) struct StreamChannel<'a> {
     end: usize,
     /// Received bytes that are not charged to the pacer yet.
     pub(super) uncharged: usize,
+    /// The last call took everything that had arrived.
+    pub(super) emptied: bool,
 }
 
 impl<'a> StreamChannel<'a> {
@@ -41,6 +43,7 @@ impl<'a> StreamChannel<'a> {
             start: 0,
             end: 0,
             uncharged: 0,
+            emptied: false,
         }
     }
 
@@ -69,6 +72,7 @@ impl<'a> StreamChannel<'a> {
             Ok(count) => {
                 (self.start, self.end) = (0, count);
                 self.uncharged += count;
+                self.emptied = count < most;
                 Ok(true)
             }
             Err(ReceiveError::TimedOut { .. }) => Ok(false),
@@ -86,6 +90,7 @@ impl<'a> StreamChannel<'a> {
             Ok(0) => Err(StreamError::Closed { peer: self.connection.peer_addr() }),
             Ok(count) => {
                 self.uncharged += count;
+                self.emptied = count < most;
                 Ok(Some(count))
             }
             Err(ReceiveError::TimedOut { .. }) => Ok(None),

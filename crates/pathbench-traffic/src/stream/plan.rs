@@ -6,7 +6,7 @@ use crate::throughput::{FAST_FRAME_BYTES, payload_bytes_per_block};
 use pathbench_record::delivery::DeliverySeries;
 use pathbench_record::direction::Direction;
 use pathbench_record::end::{EndRecord, TestId};
-use pathbench_record::pattern::{PatternParameters, ThroughputParameters};
+use pathbench_record::pattern::{Amount, PatternParameters, ThroughputParameters};
 use pathbench_record::sample::Side;
 use pathbench_record::time::Timestamp;
 use pathbench_record::transport::Transport;
@@ -89,6 +89,12 @@ impl TestPlan {
             Side::Client => FAST_FRAME_BYTES,
             Side::Server => FAST_FRAME_BYTES.min(MAX_SERVER_BLOCKS_BYTES / transfer.streams.max(1)),
         }
+    }
+
+    /// Whether receivers may rest: over sockets of the kernel, where the time of the last byte is not the result.
+    pub(super) fn permits_rests(&self) -> bool {
+        let lasts = |transfer: ThroughputParameters| matches!(transfer.amount, Amount::Duration(_));
+        !self.transport.is_quic() && self.parameters.transfer().is_some_and(lasts)
     }
 
     pub(super) const fn sends_as(&self) -> Direction {

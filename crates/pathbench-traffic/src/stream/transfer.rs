@@ -6,6 +6,7 @@ use super::paced::{PacedReceiver, PacedSender};
 use super::state::{FirstByte, TestStream};
 use super::work::content;
 use crate::meter::Wait;
+use crate::moderation::ReceiveModeration;
 use crate::protocol::{ControlFrame, Decoder, HEADER_BYTES, data_header};
 use crate::throughput::{DataBlock, ReceiveCore, ReceiverStep, SendCore, SenderStep};
 use pathbench_record::time::{Clock, Timestamp};
@@ -171,18 +172,19 @@ fn receive(
         // Without a discard the core has no say in it: one lock less for each call.
         if discards { lock(core).next(decoder, most) } else { ReceiverStep::Receive { most } }
     };
+    let mut moderation = stream.plan.permits_rests().then(ReceiveModeration::default);
     let mut begun = false;
     loop {
         let (now, came) = receiver.receive(channel, step)?;
         let Some(discarded) = came else { continue };
-        let has_ended = if discarded > 0 {
+        let (count, has_ended) = if discarded > 0 {
             lock(core).discarded(now, &mut channel.decoder, discarded)?;
-            false
+            (discarded, false)
         } else {
             let (input, decoder) = channel.unread();
             let taken = lock(core).take(now, decoder, input)?;
             channel.consume(taken.consumed);
-            taken.ended
+            (taken.consumed, taken.ended)
         };
         if !begun {
             begun = lock(core).meter.received_bytes > 0;
@@ -194,5 +196,8 @@ fn receive(
             return Ok(());
         }
         stream.check_deadline(now)?;
+        if let Some(until) = moderation.as_mut().and_then(|rests| rests.rest(now, count, channel.emptied)) {
+            stream.pause(clock, until)?;
+        }
     }
 }

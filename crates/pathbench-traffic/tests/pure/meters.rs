@@ -1,6 +1,9 @@
-//! The meters of a calibration: the rate of a bottleneck from the arrivals of a train.
+//! The meters of a calibration: the rate of a bottleneck from the arrivals of a train. The rests of a receiver.
 
+use pathbench_record::time::Timestamp;
 use pathbench_traffic::calibration::{RateMeter, SequenceMeter};
+use pathbench_traffic::moderation::{REST, ReceiveModeration};
+use std::time::Duration;
 
 /// Arrivals after a bottleneck of `rate_bps`, `span_ns` long, each up to `jitter` late.
 fn arrivals(rate_bps: u64, wire: u64, span_ns: u64, jitter: u64) -> Vec<u64> {
@@ -240,4 +243,34 @@ fn nonsense_says_nothing() {
         meter.arrived(number, 1, WIRE, u64::MAX - number, 7);
     }
     assert_eq!(meter.rate_bps(), None, "all at once");
+}
+
+/// Received in pieces of `bytes` every `interval`: the number of rests, and whether any was longer than one.
+fn rests(bytes: usize, interval: Duration, emptied: bool) -> usize {
+    let mut moderation = ReceiveModeration::default();
+    let mut now = Timestamp::from_nanos(1_000);
+    let mut count = 0;
+    for _ in 0..1_000 {
+        if let Some(until) = moderation.rest(now, bytes, emptied) {
+            assert_eq!(until.duration_since(now), REST);
+            now = until;
+            count += 1;
+        }
+        now = now + interval;
+    }
+    count
+}
+
+#[test]
+fn only_a_fast_receiver_whose_socket_is_empty_rests() {
+    let packet = 64 * 1024;
+    // 52 and 10 Gbit/s: every second piece completes what makes a stream fast.
+    for micros in [10, 50] {
+        assert_eq!(rests(packet, Duration::from_micros(micros), true), 499);
+        assert_eq!(rests(packet, Duration::from_micros(micros), false), 0);
+    }
+    // 1 Gbit/s, whatever the size of its pieces.
+    for bytes in [1_500, 8 * 1024, packet, 1 << 20] {
+        assert_eq!(rests(bytes, Duration::from_nanos(bytes as u64 * 8), true), 0, "{bytes}");
+    }
 }
