@@ -229,6 +229,11 @@ fn group(label: &str, pattern: &str, multipath_used: bool, figures: &[(&str, f64
     }
 }
 
+fn response_figures(transport: Transport, rate_mbps: f64, rtt_ms: f64) -> [(&'static str, f64); 2] {
+    let increase = 40.0 + 4_000.0 / rate_mbps * if transport.is_quic() { 0.8 } else { 1.0 };
+    [("path_increase_p95_ms", increase), ("rpm", 60_000.0 / (rtt_ms + increase))]
+}
+
 fn add_stable(summary: &mut Summary, agent: &Agent, rtt_ms: f64, random: &mut Random) {
     let started_ms = summary.started_ms;
     let rates = agent.rates_mbps.map(|rate| random.around(rate, 0.25));
@@ -274,10 +279,8 @@ fn add_stable(summary: &mut Summary, agent: &Agent, rtt_ms: f64, random: &mut Ra
         ];
         summary.groups.push(group(label, "interactive", used, &figures));
         // Only where the experiment names it.
-        if started_ms % 3 == 0 {
-            let increase = 40.0 + 4_000.0 / rates[0] * if transport.is_quic() { 0.8 } else { 1.0 };
-            let rpm = 60_000.0 / (rtt_ms + increase);
-            let figures = [("path_increase_p95_ms", increase), ("rpm", rpm)];
+        if started_ms.is_multiple_of(3) {
+            let figures = response_figures(transport, rates[0], rtt_ms);
             summary.groups.push(group(filling, "responsiveness", used, &figures));
         }
     }

@@ -285,9 +285,9 @@ pub(crate) fn traffic(run: &RunRecord) -> String {
     for &(key, value) in &asked {
         let figure = value.as_f64().unwrap_or_default();
         parts.extend(match key {
-            "direction" | "duration_ms" | "bytes" => None,
+            "direction" | "duration_ms" | "bytes" | "frame_bytes" => None,
             "congestion" => Some(value_text(value)),
-            "streams" if value == 1 => None,
+            "streams" | "paths" if value == 1 => None,
             "streams" => Some(counted(figure as u32, "stream")),
             "omit_ms" | "warm_up" if figure == 0.0 => None,
             "omit_ms" => Some(format!("the first {} left out", plain(&duration(figure)))),
@@ -308,12 +308,10 @@ pub(crate) fn traffic(run: &RunRecord) -> String {
                 let size = number("frame_bytes").map_or(String::new(), |size| format!(" of {size} bytes"));
                 Some(format!("{figure} frames{size} a second"))
             }
-            "frame_bytes" => None,
             "packet_bytes" => {
                 (number("frame_bytes") > Some(figure)).then(|| format!("packets of {figure} bytes at most"))
             }
             "deadline_ms" => Some(format!("late after {}", plain(&duration(figure)))),
-            "paths" if value == 1 => None,
             "paths" => Some(format!("on {} at once", counted(figure as u32, "path"))),
             _ => Some(format!("{key} {}", value_text(value))),
         });

@@ -141,7 +141,9 @@ impl UdpFlows {
         let sockets =
             paths.iter().map(|path| DatagramSocket::open(path, server)).collect::<Result<Vec<_>, _>>()?;
         // Without stamps, the times of arrival are those at which this process was awake.
-        sockets.iter().for_each(|socket| drop(socket.stamp_arrivals()));
+        for socket in &sockets {
+            let _unsupported = socket.stamp_arrivals();
+        }
         let join = |index| PathJoin::new(test, index, random_session(), token.map(str::to_owned));
         let joins = (0..sockets.len() as u32).map(join).collect();
         Ok(Self { server, sockets, joins: Mutex::new(joins), buffer: Mutex::new(vec![0; BUFFER_BYTES]) })

@@ -325,7 +325,7 @@ impl Arrival {
                 ControlMessageOwned::Ipv4Tos(tos) => arrival.ecn = Some(tos & 0b11),
                 ControlMessageOwned::Ipv6TClass(class) => arrival.ecn = Some((class & 0b11) as u8),
                 ControlMessageOwned::UdpGroSegments(bytes) => {
-                    arrival.segment_bytes = usize::try_from(bytes).ok()
+                    arrival.segment_bytes = usize::try_from(bytes).ok();
                 }
                 ControlMessageOwned::ScmTimestampns(time) => {
                     arrival.stamp = Some(Duration::new(time.tv_sec().unsigned_abs(), time.tv_nsec() as u32));

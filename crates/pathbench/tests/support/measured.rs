@@ -27,7 +27,7 @@ pub(crate) struct Measured {
 
 /// Runs labs that mostly wait side by side, and returns their results in the order of `scenarios`.
 pub(crate) fn measure_in_parallel<S: Sync, const N: usize>(
-    scenarios: [S; N],
+    scenarios: &[S; N],
     measure: impl Fn(&S) -> Measured + Sync,
 ) -> [Measured; N] {
     std::thread::scope(|scope| {

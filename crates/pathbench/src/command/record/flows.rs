@@ -69,7 +69,7 @@ impl FlowPath<'_> {
             duration: SERIES,
             ..DatagramsParameters::default()
         };
-        let datagrams = self.run(direction, parameters)?;
+        let datagrams = self.run(direction, &parameters)?;
         SeriesEstimate::from_datagrams(&datagrams, frame_bytes)
             .ok_or_else(|| "too few UDP datagrams arrived".to_owned())
     }
@@ -121,17 +121,21 @@ impl FlowPath<'_> {
             duration,
             ..DatagramsParameters::default()
         };
-        let datagrams = self.run(direction, parameters)?;
+        let datagrams = self.run(direction, &parameters)?;
         FillEstimate::from_datagrams(&datagrams, frame_bytes, series)
             .ok_or_else(|| "too few UDP datagrams arrived".to_owned())
     }
 
-    fn run(&self, direction: Direction, parameters: DatagramsParameters) -> MeasuredValue<Vec<FlowDatagram>> {
+    fn run(
+        &self,
+        direction: Direction,
+        parameters: &DatagramsParameters,
+    ) -> MeasuredValue<Vec<FlowDatagram>> {
         let data = match direction {
             Direction::Upload => DataDirection::Upload,
             Direction::Download => DataDirection::Download,
         };
-        let parameters = DatagramsParameters { direction: data, linger: LINGER, ..parameters };
+        let parameters = DatagramsParameters { direction: data, linger: LINGER, ..parameters.clone() };
         let pattern = PatternParameters::Datagrams(parameters.clone());
         let outcome = self.runner.run(Transport::Udp, &self.target, &pattern, None)?;
         if let Some(error) = &outcome.error {

@@ -39,7 +39,7 @@ fn link<'a>(run: &'a RunRecord, name: &str) -> &'a RunLink {
 
 #[test]
 fn links_with_buckets_policers_and_fair_queues_are_measured_at_their_rate() {
-    let results = measure_in_parallel(PAIRS, measure);
+    let results = measure_in_parallel(&PAIRS, measure);
     for ((names, _), measured) in PAIRS.iter().zip(&results) {
         for plan in &measured.document.links {
             assert_eq!(

@@ -150,7 +150,6 @@ fn assert_fates(lines: &[DatagramLine], figures: &DatagramFigures, packets: &[Fl
     }
     let differences: Vec<f64> = pairs.iter().map(|(measured, at_link)| measured - at_link).collect();
     let (median, p95) = (percentile(differences.clone(), 0.5), percentile(differences, 0.95));
-    println!("{} datagrams: the delay differs by {median:.3} ms (median), {p95:.3} ms (p95)", pairs.len());
     assert!(median.abs() < 0.5 && p95.abs() < DEADLINE_TOLERANCE_MS, "{median} and {p95} ms");
     for deadline_ms in DEADLINES_MS.into_iter().chain([deadline_ms]) {
         let late = pairs.iter().filter(|(measured, _)| *measured > deadline_ms).count();
@@ -158,7 +157,6 @@ fn assert_fates(lines: &[DatagramLine], figures: &DatagramFigures, packets: &[Fl
         // Those that may be on either side of the deadline, and one in a hundred for a stamp that the machine took later.
         let near = |(_, at_link): &&(f64, f64)| (at_link - deadline_ms).abs() <= p95.abs().max(NEAR_MS);
         let spare = pairs.iter().filter(near).count() + pairs.len() / 100;
-        println!("later than {deadline_ms} ms: {late}, at the link {late_at_link} (± {spare})");
         assert!(
             late.abs_diff(late_at_link) <= spare,
             "{late} and {late_at_link} later than {deadline_ms} ms"
@@ -167,10 +165,6 @@ fn assert_fates(lines: &[DatagramLine], figures: &DatagramFigures, packets: &[Fl
     let late = pairs.iter().filter(|(measured, _)| *measured > deadline_ms).count();
     assert_eq!(figures.late, Some(late as u64));
     let (reordered, jitter_ms) = reordering_and_jitter(packets);
-    println!(
-        "reordered {} ({reordered}), jitter {:?} ms ({jitter_ms})",
-        figures.reordered, figures.jitter_ms
-    );
     assert!(figures.reordered.abs_diff(reordered) <= 2 + reordered / 100, "{reordered}: {figures:#?}");
     let measured = figures.jitter_ms.unwrap();
     assert!((measured - jitter_ms).abs() < 0.1 + jitter_ms * 0.1, "{measured} and {jitter_ms} ms");

@@ -46,7 +46,7 @@ fn a_black_hole_is_named_and_an_honest_hop_is_not() {
         congestion = "cubic"
         patience = "4s"
     "#;
-    let [honest, silent] = measure_in_parallel([("on", 0), ("off", 6)], |(icmp, code)| {
+    let [honest, silent] = measure_in_parallel(&[("on", 0), ("off", 6)], |(icmp, code)| {
         let hop = A_HOP.replace("icmp = \"off\"", &format!("icmp = \"{icmp}\""));
         measure("black-hole", &format!("{hop}\n{rest}"), *code)
     });
@@ -121,7 +121,7 @@ fn a_backup_path_is_diagnosed_as_backup_and_paths_in_use_are_not() {
         duration = "2s"
     "#;
     let with_backup = text.replacen("name = \"wlan\"", "name = \"wlan\"\n        backup = true", 1);
-    let [without, with] = measure_in_parallel([(text, 0), (with_backup.as_str(), 6)], |(text, code)| {
+    let [without, with] = measure_in_parallel(&[(text, 0), (with_backup.as_str(), 6)], |(text, code)| {
         measure("backup", text, *code)
     });
     for (measured, has_backup) in [(&without, false), (&with, true)] {

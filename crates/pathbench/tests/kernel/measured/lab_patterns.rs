@@ -141,7 +141,7 @@ fn a_message_that_never_arrives_is_marked_and_counted_and_sending_times_do_not_s
         linger = "2s"
     "#;
     let labels = ["tcp@wlan", "quic@wlan", "mpquic@wlan"];
-    let results = measure_in_parallel(labels, |&label| {
+    let results = measure_in_parallel(&labels, |&label| {
         let options = ["--no-calibration", "--transports", label];
         Workplace::new().lab_run("outage", &format!("{TWO_PATHS}\n{rest}"), &options)
     });

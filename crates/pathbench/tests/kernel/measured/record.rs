@@ -97,7 +97,6 @@ fn compare(line: &Line, original: &LinkRecord, recorded: &LinkRecord, text: &str
     assert_eq!(original.name, recorded.name);
     let close = |what: &str, wanted: f64, found: f64| {
         let ratio = found / wanted;
-        println!("{} {what}: {ratio:.3}", line.name);
         assert!((ratio - 1.0).abs() <= 0.1, "{} {what}: {found} of {wanted}\n{text}", line.name);
     };
     let (wanted, found) = (&original.requested, &recorded.requested);
@@ -145,7 +144,6 @@ fn record(lines: &[Line]) -> (Lab, Server) {
     for (index, line) in lines.iter().enumerate() {
         compare(line, &original[index], &recorded[index], &text);
         for (expected, counts) in line.loss.into_iter().zip(&counts[2 * index..]) {
-            println!("{} loss: {counts:?}", line.name);
             check_loss(expected, *counts, &text);
         }
     }

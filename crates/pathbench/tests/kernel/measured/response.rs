@@ -92,7 +92,7 @@ fn used_paths(run: &RunRecord) -> &'static [(&'static str, f64)] {
 
 const LOADED: [LoadPhase; 2] = [LoadPhase::Download, LoadPhase::Upload];
 
-/// Slow start over QUIC, and the kernel's CUBIC some seconds after HyStart, fill the queue of 300 ms: UDP probes of each
+/// Slow start over QUIC, and the kernel's CUBIC some seconds after `HyStart`, fill the queue of 300 ms: UDP probes of each
 /// path have its base round trip and its queue; requests on a new connection wait as long; requests on the loaded
 /// connection also wait for the data that its sender holds.
 #[test]

@@ -74,14 +74,14 @@ fn a_suite_killed_and_resumed_or_in_shards_has_the_runs_of_a_whole_one() {
     let undisturbed = begun(&["--out", "whole"]);
 
     // The seed and order are those of the study in the directory.
-    let begin = [&study[..], &["--resume", "killed"]].concat();
+    let disturbed = [&study[..], &["--resume", "killed"]].concat();
     let resume = ["--repeat", "4", "--warm-up", "1", "--resume", "killed"];
     let records = place.work.path().join("killed/runs.partial.jsonl");
     let finished = || std::fs::read_to_string(&records).map_or(0, |text| text.lines().count());
     let mut dice = Dice(1);
     for kill in 0..3 {
         let before = finished();
-        let mut test = captured(&mut place.work.pathbench(&place.suite(&begin)));
+        let mut test = captured(&mut place.work.pathbench(&place.suite(&disturbed)));
         let is_time = || finished() > before || test.try_wait().unwrap().is_some();
         assert!(within(PATIENCE, is_time), "kill {kill}: no run was made");
         assert!(test.try_wait().unwrap().is_none(), "kill {kill}: {:#?}", test.wait_with_output());
