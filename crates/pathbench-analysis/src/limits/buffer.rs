@@ -14,13 +14,6 @@ const DEFAULT_RECEIVE_BYTES: u64 = 6 << 20;
 /// As above, of send buffers.
 const DEFAULT_SEND_BYTES: u64 = 4 << 20;
 
-/// Sizes that the run requests instead of the kernel's tuning (`SO_RCVBUF`, `SO_SNDBUF`), in bytes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct RequestedBuffers {
-    pub receive: Option<u64>,
-    pub send: Option<u64>,
-}
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Receive,

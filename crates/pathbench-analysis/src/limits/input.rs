@@ -1,6 +1,5 @@
 //! The records and samples of one direction of a run, of which the limits are found.
 
-use super::buffer::RequestedBuffers;
 use crate::binning::{ByteCurve, Window};
 use pathbench_record::direction::Direction;
 use pathbench_record::document::{LimitKind, LimitRecord};
@@ -17,6 +16,13 @@ pub struct PathShaper {
     /// `tbf`, `htb`, …
     pub kind: String,
     pub rate_bps: u64,
+}
+
+/// Sizes that the run requests instead of the kernel's tuning (`SO_RCVBUF`, `SO_SNDBUF`), in bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RequestedBuffers {
+    pub receive: Option<u64>,
+    pub send: Option<u64>,
 }
 
 /// One direction of a run.

@@ -15,8 +15,7 @@ mod shared;
 mod subflow;
 mod unexamined;
 
-pub use buffer::RequestedBuffers;
-pub use input::{LimitInput, PathShaper};
+pub use input::{LimitInput, PathShaper, RequestedBuffers};
 pub use order::{NAMED_SHARE, in_order};
 pub use shared::name_shared_bottlenecks;
 

@@ -53,7 +53,7 @@ fn an_experiment_may_reach_its_bounds_and_not_exceed_them() {
         ("bulk_bytes", json!(1), json!(10_000_000_000_u64), Some(json!(0)), Some(json!(10_000_000_001_u64))),
         ("families", json!([]), json!(of("ipv4", 2)), None, Some(json!(of("ipv4", 3)))),
         ("transports", json!([]), json!(of("quic", 4)), None, Some(json!(of("quic", 5)))),
-        ("patterns", json!([]), json!(of("ping", 5)), None, Some(json!(of("ping", 6)))),
+        ("patterns", json!([]), json!(of("ping", 7)), None, Some(json!(of("ping", 8)))),
         ("most_bytes", json!(1), json!(u64::MAX), Some(json!(0)), None),
     ] {
         for value in [least, most] {
