@@ -17,6 +17,7 @@ const FOREIGN: &[(&str, &[&str])] = &[
     ("nsenter", &["--target", "--net"]),
     ("curl", &["--mptcp"]),
     ("iperf3", &["--skip-rx-copy"]),
+    ("configure", &["--disable-shared"]),
     (
         "cargo",
         &[

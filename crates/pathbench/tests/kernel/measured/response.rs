@@ -117,10 +117,13 @@ fn delay_under_load_is_base_and_queue_for_every_transport_in_both_directions() {
             let own = median(run, ProbeKind::Own, None, phase);
             let foreign = median(run, ProbeKind::Foreign, None, phase);
             assert!(own > foreign + 100.0, "{label}, {phase:?}: self {own} ms, foreign {foreign} ms");
-            let increase = delay(run, ProbeKind::Own, None, phase).increase_p50_ms.unwrap();
+            let loaded = delay(run, ProbeKind::Own, None, phase);
+            let increase = loaded.increase_p50_ms.unwrap();
             assert!((increase - (own - idle)).abs() < 1e-6, "{label}: {increase}");
+            // RPM is of means, which the time until the queue is full lowers.
             let figures = &record(run).phases[&phase];
-            assert!(figures.rpm.unwrap() < 60_000.0 / foreign, "{label}: {figures:?}");
+            let range = 60_000.0 / loaded.p99_ms.unwrap()..20_000.0 / idle;
+            assert!(range.contains(&figures.rpm.unwrap()), "{label}: {figures:?}, {range:?}");
         }
     }
     // Each probe is a line, with its phase.
