@@ -25,7 +25,7 @@ pub enum Amount {
 #[serde(deny_unknown_fields)]
 pub struct ThroughputParameters {
     pub direction: DataDirection,
-    /// Parallel connections, 1 to [`MAX_STREAMS`].
+    /// Parallel connections, 1 to `MAX_STREAMS`.
     pub streams: u32,
     pub amount: Amount,
     /// Limit of the payload rate of each direction, for all its streams together; each stream gets an equal share.
