@@ -124,10 +124,15 @@ impl<'a> Subflow<'a> {
         self.median_of(|figures| figures.min_rtt_ms.unwrap_or(figures.srtt_ms))
     }
 
+    /// A quantile of the smoothed round trip.
+    fn srtt_ms(&self, p: f64) -> Option<f64> {
+        let values: Vec<f64> = self.samples.iter().map(|sample| sample.figures.srtt_ms).collect();
+        quantile(&values, p)
+    }
+
     /// The round trip with the fullest queue, without the few longest.
     pub(super) fn longest_rtt_ms(&self) -> f64 {
-        let values: Vec<f64> = self.samples.iter().map(|sample| sample.figures.srtt_ms).collect();
-        quantile(&values, 0.9).unwrap_or_default()
+        self.srtt_ms(0.9).unwrap_or_default()
     }
 
     /// Whether the path is long enough for a send buffer to be its limit.
@@ -138,9 +143,8 @@ impl<'a> Subflow<'a> {
     /// Whether packets wait in a queue of the path at least three quarters of the time: the links carry no more, whatever
     /// else is full.
     pub(super) fn has_standing_queue(&self) -> bool {
-        let values: Vec<f64> = self.samples.iter().map(|sample| sample.figures.srtt_ms).collect();
         let least = self.least_rtt_ms();
-        quantile(&values, 0.25).is_some_and(|srtt_ms| srtt_ms >= (QUEUED.0 * least).max(least + QUEUED.1))
+        self.srtt_ms(0.25).is_some_and(|srtt_ms| srtt_ms >= (QUEUED.0 * least).max(least + QUEUED.1))
     }
 
     fn is_ample(&self, bytes: f64) -> bool {
