@@ -178,8 +178,8 @@ mod tests {
 
     const TEST: TestId = TestId([7; 16]);
 
-    fn at(seconds: u64) -> Timestamp {
-        Timestamp::default() + Duration::from_secs(seconds)
+    fn second(number: u64) -> Timestamp {
+        Timestamp::default() + Duration::from_secs(number)
     }
 
     fn message(kind: DatagramKind, session: u64, sequence: u32) -> DatagramMessage {
@@ -195,23 +195,26 @@ mod tests {
         let origin = |from: &str| Origin { from: from.parse().unwrap(), local: None, port: &shared };
         let mut datagram = DatagramMessage::new(DatagramKind::Flow, 0, 0).encode(160);
         let slot = table.open(TEST, 1, None, None);
-        assert!(!slot.flow.send(at(0), 0, 0, &mut datagram) && sent() == 0, "no path has joined");
+        assert!(!slot.flow.send(second(0), 0, 0, &mut datagram) && sent() == 0, "no path has joined");
         let join = message(DatagramKind::FlowJoin, 1, 1);
         let beyond = DatagramMessage { value: 1, ..join.clone() };
-        assert_eq!(table.join(at(0), origin("192.0.2.1:1"), &beyond), None, "the test has one path");
-        assert!(table.join(at(0), origin("192.0.2.1:1"), &join).is_some());
-        assert!(slot.flow.send(at(30), 0, 0, &mut datagram) && !slot.flow.send(at(31), 0, 1, &mut datagram));
-        assert!(!slot.flow.send(at(30), 1, 0, &mut datagram) && sent() == 1, "no such path");
+        assert_eq!(table.join(second(0), origin("192.0.2.1:1"), &beyond), None, "the test has one path");
+        assert!(table.join(second(0), origin("192.0.2.1:1"), &join).is_some());
+        assert!(
+            slot.flow.send(second(30), 0, 0, &mut datagram)
+                && !slot.flow.send(second(31), 0, 1, &mut datagram)
+        );
+        assert!(!slot.flow.send(second(30), 1, 0, &mut datagram) && sent() == 1, "no such path");
         let other = TestId([8; 16]);
         let foreign = DatagramMessage { text: other.to_string(), ..join.clone() };
         let other_slot = table.open(other, 1, None, None);
         assert_eq!(
-            table.join(at(31), origin("192.0.2.1:1"), &foreign),
+            table.join(second(31), origin("192.0.2.1:1"), &foreign),
             None,
             "the session belongs to a test"
         );
         drop((slot, other_slot));
-        assert_eq!(table.join(at(31), origin("192.0.2.1:1"), &join), None, "the test is over");
+        assert_eq!(table.join(second(31), origin("192.0.2.1:1"), &join), None, "the test is over");
     }
 
     #[test]
@@ -221,19 +224,19 @@ mod tests {
             DatagramsParameters { duration: Duration::from_secs(1), ..DatagramsParameters::voice() };
         let planned = parameters.datagrams();
         let plan = ReceiverPlan { parameters, is_flow_per_path: true };
-        let meter = Meter::new(at(0), Duration::from_secs(1));
+        let meter = Meter::new(second(0), Duration::from_secs(1));
         let receiver = Arc::new(Mutex::new(FlowReceiver::new(plan, meter)));
         let slot = table.open(TEST, 1, Some(Arc::clone(&receiver)), None);
         let shared: Arc<dyn DatagramPort> = Arc::new(CountingPort::default());
         let origin = Origin { from: SocketAddr::from(([192, 0, 2, 1], 1)), local: None, port: &shared };
-        table.join(at(0), origin, &message(DatagramKind::FlowJoin, 1, 1)).unwrap();
+        table.join(second(0), origin, &message(DatagramKind::FlowJoin, 1, 1)).unwrap();
         for round in 0..20 {
             for sequence in 0..planned as u32 {
-                table.receive(at(0), at(0), &message(DatagramKind::Flow, 1, sequence), 160);
+                table.receive(second(0), second(0), &message(DatagramKind::Flow, 1, sequence), 160);
             }
-            table.receive(at(0), at(0), &message(DatagramKind::Flow, 1, planned as u32 + round), 160);
-            table.receive(at(0), at(0), &message(DatagramKind::Flow, 1, 0), 1_200);
-            table.receive(at(0), at(0), &message(DatagramKind::Flow, 2, 0), 160);
+            table.receive(second(0), second(0), &message(DatagramKind::Flow, 1, planned as u32 + round), 160);
+            table.receive(second(0), second(0), &message(DatagramKind::Flow, 1, 0), 1_200);
+            table.receive(second(0), second(0), &message(DatagramKind::Flow, 2, 0), 160);
         }
         let (logged, omitted, foreign, bytes) = {
             let receiver = lock(&receiver);
@@ -242,7 +245,7 @@ mod tests {
         assert!(logged <= planned * 9 / 8 + 64 && logged + omitted == 20 * planned, "{logged} logged");
         assert_eq!((foreign, bytes), (40, 160 * planned), "beyond the plan, and of another length");
         drop(slot);
-        table.receive(at(0), at(0), &message(DatagramKind::Flow, 1, 0), 160);
+        table.receive(second(0), second(0), &message(DatagramKind::Flow, 1, 0), 160);
         assert_eq!(lock(&receiver).omitted, omitted, "after the end");
     }
 }
